@@ -1,0 +1,293 @@
+//===- AttnAssembly.cpp - the custom syntax of the attention operations -----===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The three operations with regions share one syntax:
+//
+//   operands captures(%x : type, …) scale(…) schedule(…) score(…) {…} mask(…) {…} gradient(…) {…} ranges(…) {…} attr-dict
+//     : (operand types) -> (result types)
+//
+// A capture is a trailing argument of every region and is printed there under the name of the operand (the regions are
+// isolated, so the name is free). It cannot be a declarative format: the captures' names must reach the region parser.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/AttnDialect.h"
+#include "mlir/IR/BuiltinAttributes.h"
+
+using namespace mlir;
+using namespace attn;
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+/// Names the fixed arguments of `region`; the captures are named by the operands that they shadow.
+static void nameRegionArguments(Region &region, ArrayRef<StringRef> names, OpAsmSetValueNameFn setName) {
+  if (region.empty())
+    return;
+  for (auto [name, argument] : llvm::zip(names, region.getArguments()))
+    setName(argument, name);
+}
+
+static constexpr StringRef kScoreNames[] = {"s", "b", "h", "q_idx", "kv_idx"};
+static constexpr StringRef kMaskNames[] = {"b", "h", "q_idx", "kv_idx"};
+static constexpr StringRef kGradientNames[] = {"d", "s", "b", "h", "q_idx", "kv_idx"};
+static constexpr StringRef kRangesNames[] = {"b", "h", "begin", "end"};
+
+void AttentionOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getOut(), "out");
+  setName(getLse(), "lse");
+}
+
+void AttentionOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
+  nameRegionArguments(region, &region == &getScore() ? ArrayRef(kScoreNames) : ArrayRef(kMaskNames), setName);
+}
+
+void AttentionBackwardOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getDQuery(), "d_query");
+  setName(getDKey(), "d_key");
+  setName(getDValue(), "d_value");
+  for (Value gradient : getDCaptures())
+    setName(gradient, "d_capture");
+}
+
+void AttentionBackwardOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
+  nameRegionArguments(region,
+                      &region == &getScore()  ? ArrayRef(kScoreNames)
+                      : &region == &getMask() ? ArrayRef(kMaskNames)
+                                              : ArrayRef(kGradientNames),
+                      setName);
+}
+
+void OnlineAttentionOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  static constexpr StringRef names[][2] = {{"out", "lse"}, {"d_query", "d_capture"}, {"d_key", "d_value"}};
+  for (Value result : getResults())
+    setName(result, names[static_cast<unsigned>(getKind())][result == getResult(0) ? 0 : 1]);
+}
+
+void OnlineAttentionOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
+  nameRegionArguments(region,
+                      &region == &getScore()      ? ArrayRef(kScoreNames)
+                      : &region == &getMask()     ? ArrayRef(kMaskNames)
+                      : &region == &getGradient() ? ArrayRef(kGradientNames)
+                                                  : ArrayRef(kRangesNames),
+                      setName);
+}
+
+//===----------------------------------------------------------------------===//
+// The shared syntax
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What was parsed between the operation's name and its types.
+struct ParsedAttention {
+  SmallVector<OpAsmParser::UnresolvedOperand, 8> operands;
+  SmallVector<OpAsmParser::UnresolvedOperand, 4> captures;
+  SmallVector<Type, 4> captureTypes;
+  SMLoc operandsLoc;
+};
+} // namespace
+
+/// `captures(%x : type, …)`, if it is there.
+static ParseResult parseCaptures(OpAsmParser &parser, ParsedAttention &parsed) {
+  if (failed(parser.parseOptionalKeyword("captures")))
+    return success();
+  return parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, [&]() -> ParseResult {
+    return failure(parser.parseOperand(parsed.captures.emplace_back()) ||
+                   parser.parseColonType(parsed.captureTypes.emplace_back()));
+  });
+}
+
+/// `keyword(%s: f32, …) { … }`, if it is there. Appends a region, empty where it is not.
+static ParseResult parseRegion(OpAsmParser &parser, OperationState &result, StringRef keyword,
+                               const ParsedAttention &parsed) {
+  Region *region = result.addRegion();
+  if (failed(parser.parseOptionalKeyword(keyword)))
+    return success();
+  SmallVector<OpAsmParser::Argument> arguments;
+  if (parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren, /*allowType=*/true))
+    return failure();
+  llvm::SmallDenseSet<std::pair<StringRef, unsigned>> seen;
+  for (auto [index, capture] : llvm::enumerate(parsed.captures)) {
+    OpAsmParser::Argument argument;
+    argument.ssaName = capture;
+    argument.type = parsed.captureTypes[index];
+    // The same value captured twice is printed under one name, so uses of either argument are uses of the first; the
+    // second gets a name that no text can hold.
+    if (!seen.insert({capture.name, capture.number}).second)
+      argument.ssaName = {capture.location, "%duplicate capture", static_cast<unsigned>(index)};
+    arguments.push_back(argument);
+  }
+  return parser.parseRegion(*region, arguments, /*enableNameShadowing=*/true);
+}
+
+/// Everything after the leading operands: captures, scale, schedule, regions, attributes.
+static ParseResult parseBody(OpAsmParser &parser, OperationState &result, ParsedAttention &parsed,
+                             ArrayRef<StringRef> regions, bool hasSchedule) {
+  Builder &builder = parser.getBuilder();
+  parsed.operandsLoc = parser.getCurrentLocation();
+  if (parser.parseOperandList(parsed.operands) || parseCaptures(parser, parsed))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("scale"))) {
+    double scale;
+    if (parser.parseLParen() || parser.parseFloat(scale) || parser.parseRParen())
+      return failure();
+    result.addAttribute("scale", builder.getF64FloatAttr(scale));
+  }
+  if (hasSchedule) {
+    ScheduleAttr schedule;
+    if (parser.parseKeyword("schedule") || parser.parseLParen() ||
+        parser.parseCustomAttributeWithFallback(schedule) || parser.parseRParen())
+      return failure();
+    result.addAttribute("schedule", schedule);
+  }
+  for (StringRef keyword : regions)
+    if (parseRegion(parser, result, keyword, parsed))
+      return failure();
+  return parser.parseOptionalAttrDict(result.attributes);
+}
+
+/// `: (operand types) -> (result types)`, then resolves the operands.
+static ParseResult parseTypes(OpAsmParser &parser, OperationState &result, const ParsedAttention &parsed) {
+  FunctionType type;
+  if (parser.parseColonType(type))
+    return failure();
+  result.addTypes(type.getResults());
+  return failure(parser.resolveOperands(parsed.operands, type.getInputs(), parsed.operandsLoc, result.operands) ||
+                 parser.resolveOperands(parsed.captures, parsed.captureTypes, parsed.operandsLoc, result.operands));
+}
+
+static ParseResult expectOperands(OpAsmParser &parser, const ParsedAttention &parsed, ArrayRef<size_t> counts,
+                                  StringRef names) {
+  if (llvm::is_contained(counts, parsed.operands.size()))
+    return success();
+  return parser.emitError(parsed.operandsLoc)
+         << "expected operands " << names << ", got " << parsed.operands.size() << " operands";
+}
+
+static void printBody(OpAsmPrinter &p, Operation *op, ValueRange operands, ValueRange captures, FloatAttr scale,
+                      ScheduleAttr schedule, ArrayRef<std::pair<StringRef, Region *>> regions,
+                      ArrayRef<StringRef> elidedAttrs) {
+  p << ' ';
+  p.printOperands(operands);
+  if (!captures.empty()) {
+    p << " captures(";
+    llvm::interleaveComma(captures, p, [&](Value capture) { p << capture << " : " << capture.getType(); });
+    p << ')';
+  }
+  if (scale) {
+    p << " scale(";
+    p.printAttributeWithoutType(scale);
+    p << ')';
+  }
+  if (schedule) {
+    p << " schedule(";
+    p.printStrippedAttrOrType(schedule);
+    p << ')';
+  }
+  for (auto [keyword, region] : regions) {
+    if (region->empty())
+      continue;
+    size_t numFixed = region->getNumArguments() - captures.size();
+    SmallVector<Value> shadowed(numFixed, Value());
+    llvm::append_range(shadowed, captures);
+    p.shadowRegionArgs(*region, shadowed);
+    p << ' ' << keyword << '(';
+    llvm::interleaveComma(region->getArguments().take_front(numFixed), p,
+                          [&](BlockArgument argument) { p.printRegionArgument(argument); });
+    p << ") ";
+    p.printRegion(*region, /*printEntryBlockArgs=*/false);
+  }
+  p.printOptionalAttrDict(op->getAttrs(), elidedAttrs);
+  p << " : ";
+  p.printFunctionalType(operands.getTypes(), op->getResultTypes());
+}
+
+//===----------------------------------------------------------------------===//
+// The operations
+//===----------------------------------------------------------------------===//
+
+ParseResult AttentionOp::parse(OpAsmParser &parser, OperationState &result) {
+  ParsedAttention parsed;
+  return failure(parseBody(parser, result, parsed, {"score", "mask"}, /*hasSchedule=*/false) ||
+                 expectOperands(parser, parsed, {3}, "query, key, value") || parseTypes(parser, result, parsed));
+}
+
+void AttentionOp::print(OpAsmPrinter &p) {
+  printBody(p, *this, {getQuery(), getKey(), getValue()}, getCaptures(), getScaleAttr(), {},
+            {{"score", &getScore()}, {"mask", &getMask()}}, {"scale"});
+}
+
+ParseResult AttentionBackwardOp::parse(OpAsmParser &parser, OperationState &result) {
+  ParsedAttention parsed;
+  if (parseBody(parser, result, parsed, {"score", "mask", "gradient"}, /*hasSchedule=*/false) ||
+      expectOperands(parser, parsed, {6, 7}, "query, key, value, out, lse, d_out and optionally d_lse"))
+    return failure();
+  bool hasDLse = parsed.operands.size() == 7;
+  result.addAttribute(getOperandSegmentSizeAttr(),
+                      parser.getBuilder().getDenseI32ArrayAttr(
+                          {1, 1, 1, 1, 1, 1, hasDLse, static_cast<int32_t>(parsed.captures.size())}));
+  return parseTypes(parser, result, parsed);
+}
+
+void AttentionBackwardOp::print(OpAsmPrinter &p) {
+  OperandRange operands = getOperands().drop_back(getCaptures().size());
+  printBody(p, *this, operands, getCaptures(), getScaleAttr(), {},
+            {{"score", &getScore()}, {"mask", &getMask()}, {"gradient", &getGradient()}},
+            {"scale", getOperandSegmentSizeAttr()});
+}
+
+ParseResult OnlineAttentionOp::parse(OpAsmParser &parser, OperationState &result) {
+  ParsedAttention parsed;
+  StringRef keyword;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&keyword))
+    return failure();
+  std::optional<KernelKind> kind = symbolizeKernelKind(keyword);
+  if (!kind)
+    return parser.emitError(loc) << "expected forward, dq or dkdv, got '" << keyword << "'";
+  result.addAttribute("kind", KernelKindAttr::get(parser.getContext(), *kind));
+  if (parseBody(parser, result, parsed, {"score", "mask", "gradient", "ranges"}, /*hasSchedule=*/true) ||
+      expectOperands(parser, parsed, {3, 6}, "query, key, value and for a gradient lse, delta, d_out"))
+    return failure();
+  int32_t hasGradients = parsed.operands.size() == 6;
+  result.addAttribute(
+      getOperandSegmentSizeAttr(),
+      parser.getBuilder().getDenseI32ArrayAttr(
+          {1, 1, 1, hasGradients, hasGradients, hasGradients, static_cast<int32_t>(parsed.captures.size())}));
+  return parseTypes(parser, result, parsed);
+}
+
+void OnlineAttentionOp::print(OpAsmPrinter &p) {
+  p << ' ' << stringifyKernelKind(getKind());
+  OperandRange operands = getOperands().drop_back(getCaptures().size());
+  printBody(p, *this, operands, getCaptures(), getScaleAttr(), getSchedule(),
+            {{"score", &getScore()}, {"mask", &getMask()}, {"gradient", &getGradient()}, {"ranges", &getRanges()}},
+            {"kind", "scale", "schedule", getOperandSegmentSizeAttr()});
+}
+
+//===----------------------------------------------------------------------===//
+// attn.yield_ranges: `(%begin to %end, …)`
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseRanges(OpAsmParser &parser, SmallVectorImpl<OpAsmParser::UnresolvedOperand> &begins,
+                               SmallVectorImpl<OpAsmParser::UnresolvedOperand> &ends) {
+  return parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, [&]() -> ParseResult {
+    return failure(parser.parseOperand(begins.emplace_back()) || parser.parseKeyword("to") ||
+                   parser.parseOperand(ends.emplace_back()));
+  });
+}
+
+static void printRanges(OpAsmPrinter &p, Operation *, OperandRange begins, OperandRange ends) {
+  p << '(';
+  llvm::interleaveComma(llvm::zip(begins, ends), p,
+                        [&](auto range) { p << std::get<0>(range) << " to " << std::get<1>(range); });
+  p << ')';
+}
+
+#define GET_OP_CLASSES
+#include "dialect/AttnOps.cpp.inc"

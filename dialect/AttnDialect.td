@@ -1,0 +1,137 @@
+//===- AttnDialect.td - the attn dialect and its attributes ---------------*- tablegen -*-===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTNDIALECT_TD
+#define ATTN_DIALECT_ATTNDIALECT_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+
+def Attn_Dialect : Dialect {
+  let name = "attn";
+  let cppNamespace = "::attn";
+  let summary = "Attention over tensors, with the score and the mask as regions";
+  let description = [{
+    Says *what* attention is computed. `attn.attention` and `attn.attention_backward` carry the score and the mask as
+    regions of ordinary IR; `attn.online_attention` is the same computation with a plan (a schedule, and for each block
+    the ranges it has to visit) and is what every backend lowers. `attn.merge` combines partial results.
+
+    Shapes, always in this order: query `(batch, q_heads, q_len, head_dim)`, key `(batch, kv_heads, kv_len, head_dim)`,
+    value `(batch, kv_heads, kv_len, value_dim)`. Query head `h` reads key head `h floordiv (q_heads / kv_heads)`.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+  let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let extraClassDeclaration = [{
+    /// Name of the discardable attribute, on a module, that holds the `#attn.target` to compile for.
+    static constexpr ::llvm::StringLiteral getTargetAttrName() { return "attn.target"; }
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Enumerations
+//===----------------------------------------------------------------------===//
+
+class Attn_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::attn";
+  let genSpecializedAttr = 0;
+}
+
+def Attn_Arch : Attn_Enum<"Arch", "instruction set that code is generated for", [
+    I32EnumAttrCase<"x86_64", 0>, I32EnumAttrCase<"x86_64_v3", 1>, I32EnumAttrCase<"x86_64_v4", 2>,
+    I32EnumAttrCase<"aarch64", 3>,
+    I32EnumAttrCase<"sm_80", 80>, I32EnumAttrCase<"sm_86", 86>, I32EnumAttrCase<"sm_89", 89>,
+    I32EnumAttrCase<"sm_90a", 90>, I32EnumAttrCase<"sm_100a", 100>, I32EnumAttrCase<"sm_120a", 120>]>;
+
+def Attn_LoopOrder : Attn_Enum<"LoopOrder", "which loop over blocks is the outer one", [
+    I32EnumAttrCase<"query_outer", 0>, I32EnumAttrCase<"key_outer", 1>]>;
+
+def Attn_KernelKind : Attn_Enum<"KernelKind", "what one online attention computes", [
+    I32EnumAttrCase<"forward", 0>, I32EnumAttrCase<"dq", 1>, I32EnumAttrCase<"dkdv", 2>]>;
+def Attn_KernelKindAttr : EnumAttr<Attn_Dialect, Attn_KernelKind, "kernel_kind">;
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+class Attn_Attr<string name, string attrMnemonic> : AttrDef<Attn_Dialect, name> {
+  let mnemonic = attrMnemonic;
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Attn_TargetAttr : Attn_Attr<"Target", "target"> {
+  let summary = "The machine that code is generated for";
+  let description = [{
+    Filled from the machine by the runtime, by `--attn-set-target` in `attn-opt`. Passes are pure functions of it: the
+    same module and target always give the same code, on any host.
+
+    | parameter | unit | CPU | GPU |
+    |---|---|---|---|
+    | `arch` | | `x86_64`, `x86_64_v3` (AVX2, FMA), `x86_64_v4` (AVX-512), `aarch64` | `sm_…` |
+    | `vector_bits` | bits | width of the widest vector used | 0 |
+    | `vector_registers` | | architectural vector registers | 0 |
+    | `l1_bytes`, `l2_bytes` | bytes | data caches of one core | 0 |
+    | `multiprocessors` | | cores | multiprocessors |
+    | `max_shared_memory` | bytes | 0 | largest dynamic shared memory of a block |
+
+    Constraints:
+    - (T1) a CPU has `vector_bits` a power of two of at least 128, `vector_registers` of at least 16 and no shared memory.
+    - (T2) a GPU has `max_shared_memory` of at least 1024 and no vector width.
+
+    Example:
+    ```mlir
+    module attributes {attn.target = #attn.target<arch = x86_64_v3, vector_bits = 256, vector_registers = 16>} {}
+    ```
+  }];
+  let parameters = (ins
+    EnumParameter<Attn_Arch>:$arch,
+    DefaultValuedParameter<"int64_t", "0">:$vector_bits,
+    DefaultValuedParameter<"int64_t", "0">:$vector_registers,
+    DefaultValuedParameter<"int64_t", "32768">:$l1_bytes,
+    DefaultValuedParameter<"int64_t", "524288">:$l2_bytes,
+    DefaultValuedParameter<"int64_t", "1">:$multiprocessors,
+    DefaultValuedParameter<"int64_t", "0">:$max_shared_memory);
+  let extraClassDeclaration = [{
+    bool isGpu() const { return getArch() >= Arch::sm_80; }
+    /// Elements of a type of `bits` bits that one vector register holds.
+    int64_t getVectorLength(unsigned bits) const { return getVectorBits() / bits; }
+  }];
+}
+
+def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
+  let summary = "The tile sizes and loop order chosen for one online attention";
+  let description = [{
+    Chosen by one pure function of shape class, element type and target (`passes/ChooseSchedule.h`), or given by hand.
+
+    - `block_m` queries and `block_n` keys make a tile of the score matrix.
+    - `order`: `query_outer` keeps a block of queries and streams the keys (FlashAttention-2); `key_outer` keeps a block of
+      keys and streams the queries, with the running maximum, sum and output of every query in memory (FlashAttention-1).
+    - `kv_splits` computes the keys in that many independent parts, which `attn.merge` combines (flash decoding).
+    - `vector_length` elements of the compute type make a vector; a micro-kernel of a matrix product keeps
+      `register_rows` x `register_vectors` of them in registers.
+
+    Constraints:
+    - (S1) every number is at least 1.
+    - (S2) the blocked dimension that lies along vector lanes (`block_m` for forward and dq, `block_n` for dkdv) is a
+      multiple of `vector_length * register_vectors`; checked by the op that carries the schedule.
+    - (S3) `key_outer` and `kv_splits > 1` exclude each other.
+
+    Example: `#attn.schedule<block_m = 64, block_n = 64, vector_length = 16, register_rows = 8, register_vectors = 2>`
+  }];
+  let parameters = (ins
+    "int64_t":$block_m,
+    "int64_t":$block_n,
+    DefaultValuedParameter<"::attn::LoopOrder", "::attn::LoopOrder::query_outer">:$order,
+    DefaultValuedParameter<"int64_t", "1">:$kv_splits,
+    DefaultValuedParameter<"int64_t", "1">:$vector_length,
+    DefaultValuedParameter<"int64_t", "1">:$register_rows,
+    DefaultValuedParameter<"int64_t", "1">:$register_vectors);
+}
+
+#endif // ATTN_DIALECT_ATTNDIALECT_TD

@@ -1,0 +1,329 @@
+//===- AttnOps.cpp - verifiers ----------------------------------------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A message ends in the label of the constraint in the operation's description (AttnOps.td); test/Dialect/invalid*.mlir
+// has a case for each.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/AttnDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/CallInterfaces.h"
+
+using namespace mlir;
+using namespace attn;
+
+/// Largest head_dim and value_dim: what the widest kernels of any backend keep in one tile.
+static constexpr int64_t kMaxHeadDim = 512;
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+static bool compatible(int64_t a, int64_t b) { return ShapedType::isDynamic(a) || ShapedType::isDynamic(b) || a == b; }
+
+static std::string printDim(int64_t dim) { return ShapedType::isDynamic(dim) ? "?" : std::to_string(dim); }
+
+/// Verifies that `value` has `shape` (dynamic dimensions fit anything) and `elementType`.
+static LogicalResult verifyTensor(Operation *op, StringRef name, Type type, ArrayRef<int64_t> shape, Type elementType,
+                                  StringRef label) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (tensor && tensor.getElementType() == elementType && tensor.getRank() == static_cast<int64_t>(shape.size()) &&
+      llvm::all_of(llvm::zip(tensor.getShape(), shape),
+                   [](auto dims) { return compatible(std::get<0>(dims), std::get<1>(dims)); }))
+    return success();
+  return op->emitOpError("expected ") << name << " of type " << RankedTensorType::get(shape, elementType) << ", got "
+                                      << type << " [" << label << "]";
+}
+
+/// The shape and element type constraints (A1) to (A3) and (A7).
+static LogicalResult verifyInputs(AttentionOpInterface op) {
+  RankedTensorType query = op.getQuery().getType(), key = op.getKey().getType(), value = op.getValue().getType();
+  for (auto [name, type] : {std::pair("key", key), std::pair("value", value)})
+    if (type.getElementType() != query.getElementType())
+      return op->emitOpError("expected ") << name << " of the query's element type " << query.getElementType()
+                                          << ", got " << type.getElementType() << " [A1]";
+
+  auto expectDim = [&](const Twine &what, int64_t expected, int64_t got) -> LogicalResult {
+    if (compatible(expected, got))
+      return success();
+    return op->emitOpError("expected ") << what << " of " << printDim(expected) << ", got " << printDim(got) << " [A2]";
+  };
+  if (failed(expectDim("a key batch", query.getDimSize(0), key.getDimSize(0))) ||
+      failed(expectDim("a value batch", query.getDimSize(0), value.getDimSize(0))) ||
+      failed(expectDim("a value batch", key.getDimSize(0), value.getDimSize(0))) ||
+      failed(expectDim("value heads", key.getDimSize(1), value.getDimSize(1))) ||
+      failed(expectDim("a value length", key.getDimSize(2), value.getDimSize(2))))
+    return failure();
+  int64_t qHeads = query.getDimSize(1);
+  int64_t kvHeads = key.isDynamicDim(1) ? value.getDimSize(1) : key.getDimSize(1);
+  if (!ShapedType::isDynamic(qHeads) && !ShapedType::isDynamic(kvHeads) &&
+      (kvHeads == 0 ? qHeads != 0 : qHeads % kvHeads != 0))
+    return op->emitOpError("expected the number of query heads to be a multiple of the ")
+           << kvHeads << " key heads, got " << qHeads << " [A2]";
+
+  for (auto [name, dim] : {std::pair("query's head_dim", query.getDimSize(3)),
+                           std::pair("key's head_dim", key.getDimSize(3)),
+                           std::pair("value_dim", value.getDimSize(3))})
+    if (ShapedType::isDynamic(dim) || dim < 1 || dim > kMaxHeadDim)
+      return op->emitOpError("expected the ")
+             << name << " to be static, from 1 to " << kMaxHeadDim << ", got " << printDim(dim) << " [A3]";
+  if (query.getDimSize(3) != key.getDimSize(3))
+    return op->emitOpError("expected the key's head_dim to be the query's ")
+           << query.getDimSize(3) << ", got " << key.getDimSize(3) << " [A3]";
+
+  if (FloatAttr scale = op.getScaleAttr(); scale && !scale.getValue().isFinite())
+    return op->emitOpError("expected a finite scale, got ") << scale.getValueAsDouble() << " [A7]";
+  return success();
+}
+
+static SmallVector<int64_t> getRowShape(AttentionOpInterface op) {
+  return SmallVector<int64_t>(op.getQuery().getType().getShape().take_front(3));
+}
+
+static SmallVector<int64_t> getOutShape(AttentionOpInterface op) {
+  SmallVector<int64_t> shape = getRowShape(op);
+  shape.push_back(op.getValueDim());
+  return shape;
+}
+
+/// The gradient of a floating capture: its shape, in the compute type.
+static LogicalResult verifyCaptureGradients(AttentionOpInterface op, TypeRange gradients, StringRef label) {
+  SmallVector<Type> floating;
+  for (Value capture : op.getCaptures())
+    if (isa<FloatType>(getElementTypeOrSelf(capture.getType())))
+      floating.push_back(capture.getType());
+  if (gradients.size() != floating.size())
+    return op->emitOpError("expected the gradients of ") << floating.size() << " floating captures, got "
+                                                         << gradients.size() << " [" << label << "]";
+  for (auto [type, gradient] : llvm::zip(floating, gradients)) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (failed(verifyTensor(op, "the gradient of a capture", gradient,
+                            tensor ? tensor.getShape() : ArrayRef<int64_t>(), op.getComputeType(), label)))
+      return failure();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Regions
+//===----------------------------------------------------------------------===//
+
+/// (A6): what a region may hold. Types are checked too, so that lowerings meet scalars only.
+static LogicalResult verifyRegionOps(Operation *op, Region &region, StringRef name) {
+  auto isScalar = [](Type type) { return type.isIntOrIndexOrFloat(); };
+  WalkResult result = region.walk([&](Operation *nested) {
+    StringRef dialect = nested->getName().getDialectNamespace();
+    bool allowed = isa<YieldOp, YieldRangesOp, QLenOp, KvLenOp, AccumulateGradientOp, scf::IfOp, scf::YieldOp,
+                       tensor::ExtractOp>(nested) ||
+                   dialect == "arith" || dialect == "math" || dialect == "index" || isa<CallOpInterface>(nested);
+    if (!allowed) {
+      op->emitOpError("expected the ") << name
+                                       << " region to hold arith, math and index operations, scf.if, tensor.extract, "
+                                          "attn.q_len and attn.kv_len, got '"
+                                       << nested->getName() << "' [A6]";
+      return WalkResult::interrupt();
+    }
+    bool scalarOperands = isa<tensor::ExtractOp, AccumulateGradientOp, CallOpInterface>(nested) ||
+                          llvm::all_of(nested->getOperandTypes(), isScalar);
+    if (!scalarOperands || !llvm::all_of(nested->getResultTypes(), isScalar)) {
+      op->emitOpError("expected '") << nested->getName() << "' in the " << name
+                                    << " region to have scalar operands and results [A6]";
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+/// (A5), (B3), (O4): the arguments of a region are `fixed`, then the captures.
+static LogicalResult verifyRegion(AttentionOpInterface op, Region &region, StringRef name, ArrayRef<Type> fixed,
+                                  StringRef label) {
+  if (region.empty())
+    return success();
+  SmallVector<Type> expected(fixed);
+  llvm::append_range(expected, op.getCaptures().getTypes());
+  if (region.getArgumentTypes() != TypeRange(expected))
+    return op->emitOpError("expected the ") << name << " region to take (" << TypeRange(expected) << "), got ("
+                                            << TypeRange(region.getArgumentTypes()) << ") [" << label << "]";
+  return verifyRegionOps(op, region, name);
+}
+
+static LogicalResult verifyYield(Operation *op, Region &region, StringRef name, Type type, StringRef label) {
+  if (region.empty())
+    return success();
+  auto yield = dyn_cast<YieldOp>(region.front().back());
+  if (!yield)
+    return op->emitOpError("expected the ") << name << " region to end in attn.yield [" << label << "]";
+  if (yield.getValue().getType() != type)
+    return op->emitOpError("expected the ")
+           << name << " region to yield " << type << ", got " << yield.getValue().getType() << " [" << label << "]";
+  return success();
+}
+
+static LogicalResult verifyScoreAndMask(AttentionOpInterface op) {
+  Type index = IndexType::get(op.getContext());
+  Type i1 = IntegerType::get(op.getContext(), 1);
+  Type compute = op.getComputeType();
+  return failure(
+      failed(verifyRegion(op, op.getScore(), "score", {compute, index, index, index, index}, "A5")) ||
+      failed(verifyYield(op, op.getScore(), "score", compute, "A5")) ||
+      failed(verifyRegion(op, op.getMask(), "mask", {index, index, index, index}, "A5")) ||
+      failed(verifyYield(op, op.getMask(), "mask", i1, "A5")));
+}
+
+static LogicalResult verifyGradient(AttentionOpInterface op, Region &gradient) {
+  if (gradient.empty())
+    return success();
+  if (op.getScore().empty())
+    return op->emitOpError("expected no gradient region without a score region [B3]");
+  Type index = IndexType::get(op.getContext());
+  Type compute = op.getComputeType();
+  return failure(
+      failed(verifyRegion(op, gradient, "gradient", {compute, compute, index, index, index, index}, "B3")) ||
+      failed(verifyYield(op, gradient, "gradient", compute, "B3")));
+}
+
+//===----------------------------------------------------------------------===//
+// attn.attention
+//===----------------------------------------------------------------------===//
+
+LogicalResult AttentionOp::verify() {
+  return failure(failed(verifyInputs(*this)) ||
+                 failed(verifyTensor(*this, "out", getOut().getType(), getOutShape(*this), getElementType(), "A4")) ||
+                 failed(verifyTensor(*this, "lse", getLse().getType(), getRowShape(*this), getComputeType(), "A4")));
+}
+
+LogicalResult AttentionOp::verifyRegions() { return verifyScoreAndMask(*this); }
+
+//===----------------------------------------------------------------------===//
+// attn.attention_backward
+//===----------------------------------------------------------------------===//
+
+LogicalResult AttentionBackwardOp::verify() {
+  if (failed(verifyInputs(*this)))
+    return failure();
+  Type element = getElementType(), compute = getComputeType();
+  if (failed(verifyTensor(*this, "out", getOut().getType(), getOutShape(*this), element, "B1")) ||
+      failed(verifyTensor(*this, "lse", getLse().getType(), getRowShape(*this), compute, "B1")) ||
+      failed(verifyTensor(*this, "d_out", getDOut().getType(), getOutShape(*this), element, "B1")) ||
+      (getDLse() && failed(verifyTensor(*this, "d_lse", getDLse().getType(), getRowShape(*this), compute, "B1"))))
+    return failure();
+  for (auto [name, input, gradient] : {std::tuple("d_query", getQuery(), getDQuery()),
+                                       std::tuple("d_key", getKey(), getDKey()),
+                                       std::tuple("d_value", getValue(), getDValue())})
+    if (failed(verifyTensor(*this, name, gradient.getType(), input.getType().getShape(), element, "B2")))
+      return failure();
+  return verifyCaptureGradients(*this, getDCaptures().getTypes(), "B2");
+}
+
+LogicalResult AttentionBackwardOp::verifyRegions() {
+  return failure(failed(verifyScoreAndMask(*this)) || failed(verifyGradient(*this, getGradient())));
+}
+
+//===----------------------------------------------------------------------===//
+// attn.online_attention
+//===----------------------------------------------------------------------===//
+
+LogicalResult OnlineAttentionOp::verify() {
+  if (failed(verifyInputs(*this)))
+    return failure();
+  bool isForward = getKind() == KernelKind::forward;
+  if (isForward == static_cast<bool>(getLse()))
+    return emitOpError("expected lse, delta and d_out ")
+           << (isForward ? "only for a gradient" : "for a gradient") << " [O1]";
+  Type element = getElementType(), compute = getComputeType();
+  SmallVector<int64_t> outShape = getOutShape(*this), rowShape = getRowShape(*this);
+  if (!isForward &&
+      (failed(verifyTensor(*this, "lse", getLse().getType(), rowShape, compute, "O1")) ||
+       failed(verifyTensor(*this, "delta", getDelta().getType(), rowShape, compute, "O1")) ||
+       failed(verifyTensor(*this, "d_out", getDOut().getType(), outShape, element, "O1"))))
+    return failure();
+
+  ScheduleAttr schedule = getSchedule();
+  int64_t lanes = blocksKeys() ? schedule.getBlockN() : schedule.getBlockM();
+  int64_t multiple = schedule.getVectorLength() * schedule.getRegisterVectors();
+  if (lanes % multiple != 0)
+    return emitOpError("expected ") << (blocksKeys() ? "block_n" : "block_m")
+                                    << " to be a multiple of vector_length * register_vectors = " << multiple
+                                    << ", got " << lanes << " [O3]";
+  bool isSplit = schedule.getKvSplits() > 1;
+  if (!isForward && (isSplit || schedule.getOrder() == LoopOrder::key_outer))
+    return emitOpError("expected kv_splits = 1 and order = query_outer for a gradient, got ")
+           << schedule << " [O5]";
+
+  ResultRange results = getResults();
+  size_t numResults = getKind() == KernelKind::dq ? 1 : 2;
+  if (results.size() < numResults || (getKind() != KernelKind::dq && results.size() != numResults))
+    return emitOpError("expected ") << numResults << " results of " << stringifyKernelKind(getKind()) << ", got "
+                                    << results.size() << " [O2]";
+  switch (getKind()) {
+  case KernelKind::forward:
+    if (isSplit) {
+      outShape.insert(outShape.begin(), schedule.getKvSplits());
+      rowShape.insert(rowShape.begin(), schedule.getKvSplits());
+    }
+    return failure(failed(verifyTensor(*this, "out", results[0].getType(), outShape, isSplit ? compute : element, "O2")) ||
+                   failed(verifyTensor(*this, "lse", results[1].getType(), rowShape, compute, "O2")));
+  case KernelKind::dq:
+    return failure(failed(verifyTensor(*this, "d_query", results[0].getType(), getQuery().getType().getShape(), element,
+                                       "O2")) ||
+                   failed(verifyCaptureGradients(*this, results.drop_front().getTypes(), "O2")));
+  case KernelKind::dkdv:
+    return failure(
+        failed(verifyTensor(*this, "d_key", results[0].getType(), getKey().getType().getShape(), element, "O2")) ||
+        failed(verifyTensor(*this, "d_value", results[1].getType(), getValue().getType().getShape(), element, "O2")));
+  }
+  llvm_unreachable("unhandled kernel kind");
+}
+
+LogicalResult OnlineAttentionOp::verifyRegions() {
+  if (failed(verifyScoreAndMask(*this)) || failed(verifyGradient(*this, getGradient())))
+    return failure();
+  if (getMask().empty() != getRanges().empty())
+    return emitOpError("expected a ranges region exactly where there is a mask region [O4]");
+  Type index = IndexType::get(getContext());
+  if (failed(verifyRegion(*this, getRanges(), "ranges", {index, index, index, index}, "O4")))
+    return failure();
+  if (!getRanges().empty() && !isa<YieldRangesOp>(getRanges().front().back()))
+    return emitOpError("expected the ranges region to end in attn.yield_ranges [O4]");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// attn.merge, and the operations inside regions
+//===----------------------------------------------------------------------===//
+
+LogicalResult MergeOp::verify() {
+  RankedTensorType out = getOut().getType();
+  return verifyTensor(*this, "lse", getLse().getType(), out.getShape().take_front(3),
+                      getComputeType(out.getElementType()), "M1");
+}
+
+LogicalResult YieldRangesOp::verify() {
+  if (getVisitedBegins().size() != getVisitedEnds().size() || getMaskedBegins().size() != getMaskedEnds().size())
+    return emitOpError("expected as many ends as begins");
+  return success();
+}
+
+LogicalResult AccumulateGradientOp::verify() {
+  auto argument = dyn_cast<BlockArgument>(getCapture());
+  auto attention = (*this)->getParentOfType<AttentionOpInterface>();
+  if (!argument || !attention || argument.getOwner()->getParentOp() != attention ||
+      argument.getArgNumber() < GradientArgs::numFixed || !isa<FloatType>(getElementTypeOrSelf(argument.getType())))
+    return emitOpError("expected a floating capture of the enclosing gradient region [G1]");
+  auto tensor = dyn_cast<RankedTensorType>(argument.getType());
+  size_t rank = tensor ? tensor.getRank() : 0;
+  if (getIndices().size() != rank)
+    return emitOpError("expected ") << rank << " indices, got " << getIndices().size() << " [G2]";
+  if (getValue().getType() != attention.getComputeType())
+    return emitOpError("expected a value of type ")
+           << attention.getComputeType() << ", got " << getValue().getType() << " [G3]";
+  return success();
+}
