@@ -29,6 +29,7 @@ function(attn_tool name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE attn_options ${ARG_LINK})
+  set_property(GLOBAL APPEND PROPERTY ATTN_PROGRAMS ${name}) # what the check target builds first
 endfunction()
 
 # attn_tablegen(Target source.td OUTPUTS "flag output" …): mlir-tblgen beside the other generated files.

@@ -1,0 +1,39 @@
+# lit configuration of every suite below test/. Run with `tools/dev lit [PATH…]`.
+#
+# A test names its tools plainly (attn-opt, FileCheck): PATH holds the build's tools and LLVM's. `--param build=DIR`
+# selects the build folder, so that a test runs from its path in the source tree without a build step.
+
+import os
+
+import lit.formats
+
+source_root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+build = os.path.abspath(lit_config.params.get("build", os.path.join(source_root, "build")))
+site = os.path.join(build, "test", "lit.site.cfg.py")
+if not os.path.exists(site):
+    lit_config.fatal(f"{site} is missing: run `tools/dev build` first, or name the build folder with --param build=DIR")
+lit_config.load_config(config, site)
+
+config.name = "attn"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test", ".py"]
+config.excludes = ["lit.cfg.py", "Inputs"]
+config.test_source_root = os.path.dirname(os.path.abspath(__file__))
+config.test_exec_root = os.path.join(build, "test")
+
+config.environment["PATH"] = os.pathsep.join(
+    [os.path.join(build, "bin"), config.llvm_tools_dir, config.environment["PATH"]]
+)
+config.substitutions += [
+    ("%python", config.python),  # has NumPy; the first python3 of PATH may not
+    ("%root", source_root),
+    ("%build", build),
+]
+
+# REQUIRES: avx2 (and FMA), avx512: what the host can run.
+with open("/proc/cpuinfo") as cpuinfo:
+    flags = set(next((line for line in cpuinfo if line.startswith("flags")), "").split())
+if {"avx2", "fma"} <= flags:
+    config.available_features.add("avx2")
+if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= flags:
+    config.available_features.add("avx512")
