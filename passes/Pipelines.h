@@ -1,0 +1,36 @@
+//===- Pipelines.h - the pass pipelines --------------------------------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// `attn-opt` and the JIT build their pipelines with the same functions, so what a test reads is what runs.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_PASSES_PIPELINES_H
+#define ATTN_PASSES_PIPELINES_H
+
+#include "mlir/Pass/PassOptions.h"
+
+namespace mlir {
+class OpPassManager;
+}
+
+namespace attn {
+struct CpuPipelineOptions : mlir::PassPipelineOptions<CpuPipelineOptions> {};
+
+/// From attn operations to loops over buffers: what remains is tensor, linalg, bufferization, scf, vector and memref.
+void buildAttentionPipeline(mlir::OpPassManager &pm, const CpuPipelineOptions &options);
+
+/// From there to the LLVM dialect.
+void buildBufferToLLVMPipeline(mlir::OpPassManager &pm, const CpuPipelineOptions &options);
+
+/// Both: `--attn-to-cpu-pipeline`.
+void buildCpuPipeline(mlir::OpPassManager &pm, const CpuPipelineOptions &options);
+
+void registerAttnPipelines();
+} // namespace attn
+
+#endif // ATTN_PASSES_PIPELINES_H
