@@ -7,11 +7,13 @@
 //
 // The three operations with regions share one syntax:
 //
-//   operands captures(%x : type, …) scale(…) schedule(…) score(…) {…} mask(…) {…} gradient(…) {…} ranges(…) {…} attr-dict
+//   operands captures(%x : type, …) scale(…) schedule(…) score(…) {…} mask(…) {…} gradient(…) {…} ranges(…)
+//   {…} attr-dict
 //     : (operand types) -> (result types)
 //
-// A capture is a trailing argument of every region and is printed there under the name of the operand (the regions are
-// isolated, so the name is free). It cannot be a declarative format: the captures' names must reach the region parser.
+// A capture is a trailing argument of every region and is printed there under the name of the operand (the
+// regions are isolated, so the name is free). It cannot be a declarative format: the captures' names must
+// reach the region parser.
 //
 //===----------------------------------------------------------------------===//
 
@@ -116,8 +118,8 @@ static ParseResult parseRegion(OpAsmParser &parser, OperationState &result, Stri
     OpAsmParser::Argument argument;
     argument.ssaName = capture;
     argument.type = parsed.captureTypes[index];
-    // The same value captured twice is printed under one name, so uses of either argument are uses of the first; the
-    // second gets a name that no text can hold.
+    // The same value captured twice is printed under one name, so uses of either argument are uses of the
+    // first; the second gets a name that no text can hold.
     if (!seen.insert({capture.name, capture.number}).second)
       argument.ssaName = {capture.location, "%duplicate capture", static_cast<unsigned>(index)};
     arguments.push_back(argument);
@@ -157,8 +159,9 @@ static ParseResult parseTypes(OpAsmParser &parser, OperationState &result, const
   if (parser.parseColonType(type))
     return failure();
   result.addTypes(type.getResults());
-  return failure(parser.resolveOperands(parsed.operands, type.getInputs(), parsed.operandsLoc, result.operands) ||
-                 parser.resolveOperands(parsed.captures, parsed.captureTypes, parsed.operandsLoc, result.operands));
+  return failure(
+      parser.resolveOperands(parsed.operands, type.getInputs(), parsed.operandsLoc, result.operands) ||
+      parser.resolveOperands(parsed.captures, parsed.captureTypes, parsed.operandsLoc, result.operands));
 }
 
 static ParseResult expectOperands(OpAsmParser &parser, const ParsedAttention &parsed, ArrayRef<size_t> counts,
@@ -169,9 +172,9 @@ static ParseResult expectOperands(OpAsmParser &parser, const ParsedAttention &pa
          << "expected operands " << names << ", got " << parsed.operands.size() << " operands";
 }
 
-static void printBody(OpAsmPrinter &p, Operation *op, ValueRange operands, ValueRange captures, FloatAttr scale,
-                      ScheduleAttr schedule, ArrayRef<std::pair<StringRef, Region *>> regions,
-                      ArrayRef<StringRef> elidedAttrs) {
+static void printBody(OpAsmPrinter &p, Operation *op, ValueRange operands, ValueRange captures,
+                      FloatAttr scale, ScheduleAttr schedule,
+                      ArrayRef<std::pair<StringRef, Region *>> regions, ArrayRef<StringRef> elidedAttrs) {
   p << ' ';
   p.printOperands(operands);
   if (!captures.empty()) {
@@ -214,7 +217,8 @@ static void printBody(OpAsmPrinter &p, Operation *op, ValueRange operands, Value
 ParseResult AttentionOp::parse(OpAsmParser &parser, OperationState &result) {
   ParsedAttention parsed;
   return failure(parseBody(parser, result, parsed, {"score", "mask"}, /*hasSchedule=*/false) ||
-                 expectOperands(parser, parsed, {3}, "query, key, value") || parseTypes(parser, result, parsed));
+                 expectOperands(parser, parsed, {3}, "query, key, value") ||
+                 parseTypes(parser, result, parsed));
 }
 
 void AttentionOp::print(OpAsmPrinter &p) {
@@ -255,19 +259,19 @@ ParseResult OnlineAttentionOp::parse(OpAsmParser &parser, OperationState &result
       expectOperands(parser, parsed, {3, 6}, "query, key, value and for a gradient lse, delta, d_out"))
     return failure();
   int32_t hasGradients = parsed.operands.size() == 6;
-  result.addAttribute(
-      getOperandSegmentSizeAttr(),
-      parser.getBuilder().getDenseI32ArrayAttr(
-          {1, 1, 1, hasGradients, hasGradients, hasGradients, static_cast<int32_t>(parsed.captures.size())}));
+  result.addAttribute(getOperandSegmentSizeAttr(), parser.getBuilder().getDenseI32ArrayAttr(
+                                                       {1, 1, 1, hasGradients, hasGradients, hasGradients,
+                                                        static_cast<int32_t>(parsed.captures.size())}));
   return parseTypes(parser, result, parsed);
 }
 
 void OnlineAttentionOp::print(OpAsmPrinter &p) {
   p << ' ' << stringifyKernelKind(getKind());
   OperandRange operands = getOperands().drop_back(getCaptures().size());
-  printBody(p, *this, operands, getCaptures(), getScaleAttr(), getSchedule(),
-            {{"score", &getScore()}, {"mask", &getMask()}, {"gradient", &getGradient()}, {"ranges", &getRanges()}},
-            {"kind", "scale", "schedule", getOperandSegmentSizeAttr()});
+  printBody(
+      p, *this, operands, getCaptures(), getScaleAttr(), getSchedule(),
+      {{"score", &getScore()}, {"mask", &getMask()}, {"gradient", &getGradient()}, {"ranges", &getRanges()}},
+      {"kind", "scale", "schedule", getOperandSegmentSizeAttr()});
 }
 
 //===----------------------------------------------------------------------===//

@@ -90,7 +90,8 @@ struct DropUnusedCaptures : OpRewritePattern<AttentionOp> {
         continue;
       }
       for (auto [region, numFixed] : regions)
-        rewriter.replaceAllUsesWith(region->getArgument(numFixed + index), region->getArgument(numFixed + it->second));
+        rewriter.replaceAllUsesWith(region->getArgument(numFixed + index),
+                                    region->getArgument(numFixed + it->second));
     }
     if (dropped.none())
       return failure();

@@ -29,8 +29,8 @@ FloatType attn::getComputeType(Type elementType) {
 }
 
 namespace {
-/// Attention operations may be inlined with the function that holds them, and functions that a region calls may be
-/// inlined into the region.
+/// Attention operations may be inlined with the function that holds them, and functions that a region calls
+/// may be inlined into the region.
 struct AttnInlinerInterface : DialectInlinerInterface {
   using DialectInlinerInterface::DialectInlinerInterface;
   bool isLegalToInline(Operation *, Region *, bool, IRMapping &) const final { return true; }
@@ -52,39 +52,42 @@ void AttnDialect::initialize() {
 
 LogicalResult AttnDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
   if (attr.getName() != getTargetAttrName())
-    return op->emitOpError("unknown attribute '") << attr.getName().strref() << "' of the attn dialect, expected '"
-                                                  << getTargetAttrName() << "'";
+    return op->emitOpError("unknown attribute '")
+           << attr.getName().strref() << "' of the attn dialect, expected '" << getTargetAttrName() << "'";
   if (!isa<ModuleOp>(op))
     return op->emitOpError("expected '") << attr.getName().strref() << "' on a module only";
   if (!isa<TargetAttr>(attr.getValue()))
-    return op->emitOpError("expected '") << attr.getName().strref() << "' to be an #attn.target, got " << attr.getValue();
+    return op->emitOpError("expected '")
+           << attr.getName().strref() << "' to be an #attn.target, got " << attr.getValue();
   return success();
 }
 
 LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError, Arch arch, int64_t vectorBits,
-                                 int64_t vectorRegisters, int64_t l1Bytes, int64_t l2Bytes, int64_t multiprocessors,
-                                 int64_t maxSharedMemory) {
+                                 int64_t vectorRegisters, int64_t l1Bytes, int64_t l2Bytes,
+                                 int64_t multiprocessors, int64_t maxSharedMemory) {
   if (l1Bytes < 1 || l2Bytes < 1 || multiprocessors < 1)
-    return emitError() << "expected l1_bytes, l2_bytes and multiprocessors of at least 1, got " << l1Bytes << ", "
-                       << l2Bytes << " and " << multiprocessors;
+    return emitError() << "expected l1_bytes, l2_bytes and multiprocessors of at least 1, got " << l1Bytes
+                       << ", " << l2Bytes << " and " << multiprocessors;
   if (arch >= Arch::sm_80) { // (T2)
     if (maxSharedMemory < 1024 || vectorBits != 0 || vectorRegisters != 0)
-      return emitError() << "expected a GPU target to have max_shared_memory of at least 1024 and neither vector_bits nor "
+      return emitError() << "expected a GPU target to have max_shared_memory of at least 1024 and neither "
+                            "vector_bits nor "
                             "vector_registers, got "
                          << maxSharedMemory << ", " << vectorBits << " and " << vectorRegisters << " [T2]";
     return success();
   }
   // (T1)
   if (vectorBits < 128 || !llvm::isPowerOf2_64(vectorBits) || vectorRegisters < 16 || maxSharedMemory != 0)
-    return emitError() << "expected a CPU target to have vector_bits a power of two of at least 128, vector_registers of "
-                          "at least 16 and no max_shared_memory, got "
-                       << vectorBits << ", " << vectorRegisters << " and " << maxSharedMemory << " [T1]";
+    return emitError()
+           << "expected a CPU target to have vector_bits a power of two of at least 128, vector_registers of "
+              "at least 16 and no max_shared_memory, got "
+           << vectorBits << ", " << vectorRegisters << " and " << maxSharedMemory << " [T1]";
   return success();
 }
 
-LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t blockM, int64_t blockN,
-                                   LoopOrder order, int64_t kvSplits, int64_t vectorLength, int64_t registerRows,
-                                   int64_t registerVectors) {
+LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t blockM,
+                                   int64_t blockN, LoopOrder order, int64_t kvSplits, int64_t vectorLength,
+                                   int64_t registerRows, int64_t registerVectors) {
   std::pair<StringRef, int64_t> numbers[] = {{"block_m", blockM},
                                              {"block_n", blockN},
                                              {"kv_splits", kvSplits},

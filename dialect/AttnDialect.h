@@ -18,7 +18,8 @@
 #include <cmath>
 
 namespace attn {
-/// Type of scores, probabilities and accumulators for tensors of `elementType`: f64 for f64, f32 for all others.
+/// Type of scores, probabilities and accumulators for tensors of `elementType`: f64 for f64, f32 for all
+/// others.
 mlir::FloatType getComputeType(mlir::Type elementType);
 
 /// What `attn.accumulate_gradient` writes: the gradients of the captures.

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A message ends in the label of the constraint in the operation's description (AttnOps.td); test/Dialect/invalid*.mlir
-// has a case for each.
+// A message ends in the label of the constraint in the operation's description (AttnOps.td);
+// test/Dialect/invalid*.mlir has a case for each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,25 +26,29 @@ static constexpr int64_t kMaxHeadDim = 512;
 // Types
 //===----------------------------------------------------------------------===//
 
-static bool compatible(int64_t a, int64_t b) { return ShapedType::isDynamic(a) || ShapedType::isDynamic(b) || a == b; }
+static bool compatible(int64_t a, int64_t b) {
+  return ShapedType::isDynamic(a) || ShapedType::isDynamic(b) || a == b;
+}
 
 static std::string printDim(int64_t dim) { return ShapedType::isDynamic(dim) ? "?" : std::to_string(dim); }
 
 /// Verifies that `value` has `shape` (dynamic dimensions fit anything) and `elementType`.
-static LogicalResult verifyTensor(Operation *op, StringRef name, Type type, ArrayRef<int64_t> shape, Type elementType,
-                                  StringRef label) {
+static LogicalResult verifyTensor(Operation *op, StringRef name, Type type, ArrayRef<int64_t> shape,
+                                  Type elementType, StringRef label) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  if (tensor && tensor.getElementType() == elementType && tensor.getRank() == static_cast<int64_t>(shape.size()) &&
+  if (tensor && tensor.getElementType() == elementType &&
+      tensor.getRank() == static_cast<int64_t>(shape.size()) &&
       llvm::all_of(llvm::zip(tensor.getShape(), shape),
                    [](auto dims) { return compatible(std::get<0>(dims), std::get<1>(dims)); }))
     return success();
-  return op->emitOpError("expected ") << name << " of type " << RankedTensorType::get(shape, elementType) << ", got "
-                                      << type << " [" << label << "]";
+  return op->emitOpError("expected ") << name << " of type " << RankedTensorType::get(shape, elementType)
+                                      << ", got " << type << " [" << label << "]";
 }
 
 /// The shape and element type constraints (A1) to (A3) and (A7).
 static LogicalResult verifyInputs(AttentionOpInterface op) {
-  RankedTensorType query = op.getQuery().getType(), key = op.getKey().getType(), value = op.getValue().getType();
+  RankedTensorType query = op.getQuery().getType(), key = op.getKey().getType(),
+                   value = op.getValue().getType();
   for (auto [name, type] : {std::pair("key", key), std::pair("value", value)})
     if (type.getElementType() != query.getElementType())
       return op->emitOpError("expected ") << name << " of the query's element type " << query.getElementType()
@@ -53,7 +57,8 @@ static LogicalResult verifyInputs(AttentionOpInterface op) {
   auto expectDim = [&](const Twine &what, int64_t expected, int64_t got) -> LogicalResult {
     if (compatible(expected, got))
       return success();
-    return op->emitOpError("expected ") << what << " of " << printDim(expected) << ", got " << printDim(got) << " [A2]";
+    return op->emitOpError("expected ")
+           << what << " of " << printDim(expected) << ", got " << printDim(got) << " [A2]";
   };
   if (failed(expectDim("a key batch", query.getDimSize(0), key.getDimSize(0))) ||
       failed(expectDim("a value batch", query.getDimSize(0), value.getDimSize(0))) ||
@@ -68,9 +73,9 @@ static LogicalResult verifyInputs(AttentionOpInterface op) {
     return op->emitOpError("expected the number of query heads to be a multiple of the ")
            << kvHeads << " key heads, got " << qHeads << " [A2]";
 
-  for (auto [name, dim] : {std::pair("query's head_dim", query.getDimSize(3)),
-                           std::pair("key's head_dim", key.getDimSize(3)),
-                           std::pair("value_dim", value.getDimSize(3))})
+  for (auto [name, dim] :
+       {std::pair("query's head_dim", query.getDimSize(3)), std::pair("key's head_dim", key.getDimSize(3)),
+        std::pair("value_dim", value.getDimSize(3))})
     if (ShapedType::isDynamic(dim) || dim < 1 || dim > kMaxHeadDim)
       return op->emitOpError("expected the ")
              << name << " to be static, from 1 to " << kMaxHeadDim << ", got " << printDim(dim) << " [A3]";
@@ -100,8 +105,8 @@ static LogicalResult verifyCaptureGradients(AttentionOpInterface op, TypeRange g
     if (isa<FloatType>(getElementTypeOrSelf(capture.getType())))
       floating.push_back(capture.getType());
   if (gradients.size() != floating.size())
-    return op->emitOpError("expected the gradients of ") << floating.size() << " floating captures, got "
-                                                         << gradients.size() << " [" << label << "]";
+    return op->emitOpError("expected the gradients of ")
+           << floating.size() << " floating captures, got " << gradients.size() << " [" << label << "]";
   for (auto [type, gradient] : llvm::zip(floating, gradients)) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (failed(verifyTensor(op, "the gradient of a capture", gradient,
@@ -122,12 +127,14 @@ static LogicalResult verifyRegionOps(Operation *op, Region &region, StringRef na
     StringRef dialect = nested->getName().getDialectNamespace();
     bool allowed = isa<YieldOp, YieldRangesOp, QLenOp, KvLenOp, AccumulateGradientOp, scf::IfOp, scf::YieldOp,
                        tensor::ExtractOp>(nested) ||
-                   dialect == "arith" || dialect == "math" || dialect == "index" || isa<CallOpInterface>(nested);
+                   dialect == "arith" || dialect == "math" || dialect == "index" ||
+                   isa<CallOpInterface>(nested);
     if (!allowed) {
-      op->emitOpError("expected the ") << name
-                                       << " region to hold arith, math and index operations, scf.if, tensor.extract, "
-                                          "attn.q_len and attn.kv_len, got '"
-                                       << nested->getName() << "' [A6]";
+      op->emitOpError("expected the ")
+          << name
+          << " region to hold arith, math and index operations, scf.if, tensor.extract, "
+             "attn.q_len and attn.kv_len, got '"
+          << nested->getName() << "' [A6]";
       return WalkResult::interrupt();
     }
     bool scalarOperands = isa<tensor::ExtractOp, AccumulateGradientOp, CallOpInterface>(nested) ||
@@ -143,15 +150,16 @@ static LogicalResult verifyRegionOps(Operation *op, Region &region, StringRef na
 }
 
 /// (A5), (B3), (O4): the arguments of a region are `fixed`, then the captures.
-static LogicalResult verifyRegion(AttentionOpInterface op, Region &region, StringRef name, ArrayRef<Type> fixed,
-                                  StringRef label) {
+static LogicalResult verifyRegion(AttentionOpInterface op, Region &region, StringRef name,
+                                  ArrayRef<Type> fixed, StringRef label) {
   if (region.empty())
     return success();
   SmallVector<Type> expected(fixed);
   llvm::append_range(expected, op.getCaptures().getTypes());
   if (region.getArgumentTypes() != TypeRange(expected))
-    return op->emitOpError("expected the ") << name << " region to take (" << TypeRange(expected) << "), got ("
-                                            << TypeRange(region.getArgumentTypes()) << ") [" << label << "]";
+    return op->emitOpError("expected the ")
+           << name << " region to take (" << TypeRange(expected) << "), got ("
+           << TypeRange(region.getArgumentTypes()) << ") [" << label << "]";
   return verifyRegionOps(op, region, name);
 }
 
@@ -162,8 +170,8 @@ static LogicalResult verifyYield(Operation *op, Region &region, StringRef name, 
   if (!yield)
     return op->emitOpError("expected the ") << name << " region to end in attn.yield [" << label << "]";
   if (yield.getValue().getType() != type)
-    return op->emitOpError("expected the ")
-           << name << " region to yield " << type << ", got " << yield.getValue().getType() << " [" << label << "]";
+    return op->emitOpError("expected the ") << name << " region to yield " << type << ", got "
+                                            << yield.getValue().getType() << " [" << label << "]";
   return success();
 }
 
@@ -195,9 +203,10 @@ static LogicalResult verifyGradient(AttentionOpInterface op, Region &gradient) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult AttentionOp::verify() {
-  return failure(failed(verifyInputs(*this)) ||
-                 failed(verifyTensor(*this, "out", getOut().getType(), getOutShape(*this), getElementType(), "A4")) ||
-                 failed(verifyTensor(*this, "lse", getLse().getType(), getRowShape(*this), getComputeType(), "A4")));
+  return failure(
+      failed(verifyInputs(*this)) ||
+      failed(verifyTensor(*this, "out", getOut().getType(), getOutShape(*this), getElementType(), "A4")) ||
+      failed(verifyTensor(*this, "lse", getLse().getType(), getRowShape(*this), getComputeType(), "A4")));
 }
 
 LogicalResult AttentionOp::verifyRegions() { return verifyScoreAndMask(*this); }
@@ -213,11 +222,12 @@ LogicalResult AttentionBackwardOp::verify() {
   if (failed(verifyTensor(*this, "out", getOut().getType(), getOutShape(*this), element, "B1")) ||
       failed(verifyTensor(*this, "lse", getLse().getType(), getRowShape(*this), compute, "B1")) ||
       failed(verifyTensor(*this, "d_out", getDOut().getType(), getOutShape(*this), element, "B1")) ||
-      (getDLse() && failed(verifyTensor(*this, "d_lse", getDLse().getType(), getRowShape(*this), compute, "B1"))))
+      (getDLse() &&
+       failed(verifyTensor(*this, "d_lse", getDLse().getType(), getRowShape(*this), compute, "B1"))))
     return failure();
-  for (auto [name, input, gradient] : {std::tuple("d_query", getQuery(), getDQuery()),
-                                       std::tuple("d_key", getKey(), getDKey()),
-                                       std::tuple("d_value", getValue(), getDValue())})
+  for (auto [name, input, gradient] :
+       {std::tuple("d_query", getQuery(), getDQuery()), std::tuple("d_key", getKey(), getDKey()),
+        std::tuple("d_value", getValue(), getDValue())})
     if (failed(verifyTensor(*this, name, gradient.getType(), input.getType().getShape(), element, "B2")))
       return failure();
   return verifyCaptureGradients(*this, getDCaptures().getTypes(), "B2");
@@ -240,10 +250,9 @@ LogicalResult OnlineAttentionOp::verify() {
            << (isForward ? "only for a gradient" : "for a gradient") << " [O1]";
   Type element = getElementType(), compute = getComputeType();
   SmallVector<int64_t> outShape = getOutShape(*this), rowShape = getRowShape(*this);
-  if (!isForward &&
-      (failed(verifyTensor(*this, "lse", getLse().getType(), rowShape, compute, "O1")) ||
-       failed(verifyTensor(*this, "delta", getDelta().getType(), rowShape, compute, "O1")) ||
-       failed(verifyTensor(*this, "d_out", getDOut().getType(), outShape, element, "O1"))))
+  if (!isForward && (failed(verifyTensor(*this, "lse", getLse().getType(), rowShape, compute, "O1")) ||
+                     failed(verifyTensor(*this, "delta", getDelta().getType(), rowShape, compute, "O1")) ||
+                     failed(verifyTensor(*this, "d_out", getDOut().getType(), outShape, element, "O1"))))
     return failure();
 
   ScheduleAttr schedule = getSchedule();
@@ -261,24 +270,26 @@ LogicalResult OnlineAttentionOp::verify() {
   ResultRange results = getResults();
   size_t numResults = getKind() == KernelKind::dq ? 1 : 2;
   if (results.size() < numResults || (getKind() != KernelKind::dq && results.size() != numResults))
-    return emitOpError("expected ") << numResults << " results of " << stringifyKernelKind(getKind()) << ", got "
-                                    << results.size() << " [O2]";
+    return emitOpError("expected ") << numResults << " results of " << stringifyKernelKind(getKind())
+                                    << ", got " << results.size() << " [O2]";
   switch (getKind()) {
   case KernelKind::forward:
     if (isSplit) {
       outShape.insert(outShape.begin(), schedule.getKvSplits());
       rowShape.insert(rowShape.begin(), schedule.getKvSplits());
     }
-    return failure(failed(verifyTensor(*this, "out", results[0].getType(), outShape, isSplit ? compute : element, "O2")) ||
+    return failure(failed(verifyTensor(*this, "out", results[0].getType(), outShape,
+                                       isSplit ? compute : element, "O2")) ||
                    failed(verifyTensor(*this, "lse", results[1].getType(), rowShape, compute, "O2")));
   case KernelKind::dq:
-    return failure(failed(verifyTensor(*this, "d_query", results[0].getType(), getQuery().getType().getShape(), element,
-                                       "O2")) ||
+    return failure(failed(verifyTensor(*this, "d_query", results[0].getType(),
+                                       getQuery().getType().getShape(), element, "O2")) ||
                    failed(verifyCaptureGradients(*this, results.drop_front().getTypes(), "O2")));
   case KernelKind::dkdv:
-    return failure(
-        failed(verifyTensor(*this, "d_key", results[0].getType(), getKey().getType().getShape(), element, "O2")) ||
-        failed(verifyTensor(*this, "d_value", results[1].getType(), getValue().getType().getShape(), element, "O2")));
+    return failure(failed(verifyTensor(*this, "d_key", results[0].getType(), getKey().getType().getShape(),
+                                       element, "O2")) ||
+                   failed(verifyTensor(*this, "d_value", results[1].getType(),
+                                       getValue().getType().getShape(), element, "O2")));
   }
   llvm_unreachable("unhandled kernel kind");
 }
@@ -307,7 +318,8 @@ LogicalResult MergeOp::verify() {
 }
 
 LogicalResult YieldRangesOp::verify() {
-  if (getVisitedBegins().size() != getVisitedEnds().size() || getMaskedBegins().size() != getMaskedEnds().size())
+  if (getVisitedBegins().size() != getVisitedEnds().size() ||
+      getMaskedBegins().size() != getMaskedEnds().size())
     return emitOpError("expected as many ends as begins");
   return success();
 }
@@ -316,7 +328,8 @@ LogicalResult AccumulateGradientOp::verify() {
   auto argument = dyn_cast<BlockArgument>(getCapture());
   auto attention = (*this)->getParentOfType<AttentionOpInterface>();
   if (!argument || !attention || argument.getOwner()->getParentOp() != attention ||
-      argument.getArgNumber() < GradientArgs::numFixed || !isa<FloatType>(getElementTypeOrSelf(argument.getType())))
+      argument.getArgNumber() < GradientArgs::numFixed ||
+      !isa<FloatType>(getElementTypeOrSelf(argument.getType())))
     return emitOpError("expected a floating capture of the enclosing gradient region [G1]");
   auto tensor = dyn_cast<RankedTensorType>(argument.getType());
   size_t rank = tensor ? tensor.getRank() : 0;

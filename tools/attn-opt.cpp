@@ -17,8 +17,9 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<attn::AttnDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::index::IndexDialect,
-                  mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect>();
+  registry.insert<attn::AttnDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect,
+                  mlir::index::IndexDialect, mlir::math::MathDialect, mlir::scf::SCFDialect,
+                  mlir::tensor::TensorDialect>();
   mlir::func::registerInlinerExtension(registry);
   mlir::registerTransformsPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "attn optimizer driver\n", registry));
