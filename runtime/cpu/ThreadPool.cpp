@@ -56,12 +56,13 @@ public:
   }
 
   void run(Job &job) {
+    int numHelpers = job.openSlots;
     {
       std::lock_guard<std::mutex> lock(mutex);
-      startWorkers(job.openSlots);
+      startWorkers(numHelpers);
       jobs.push_back(&job);
     }
-    if (job.openSlots == 1)
+    if (numHelpers == 1)
       jobAdded.notify_one();
     else
       jobAdded.notify_all();
