@@ -65,23 +65,23 @@ LogicalResult AttnDialect::verifyOperationAttribute(Operation *op, NamedAttribut
 LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError, Arch arch, int64_t vectorBits,
                                  int64_t vectorRegisters, int64_t l1Bytes, int64_t l2Bytes,
                                  int64_t multiprocessors, int64_t maxSharedMemory) {
-  if (l1Bytes < 1 || l2Bytes < 1 || multiprocessors < 1)
+  if (l1Bytes < 1 || l2Bytes < 1 || multiprocessors < 1) // (T3)
     return emitError() << "expected l1_bytes, l2_bytes and multiprocessors of at least 1, got " << l1Bytes
-                       << ", " << l2Bytes << " and " << multiprocessors;
+                       << ", " << l2Bytes << " and " << multiprocessors << " [T3]";
   if (arch >= Arch::sm_80) { // (T2)
     if (maxSharedMemory < 1024 || vectorBits != 0 || vectorRegisters != 0)
       return emitError() << "expected a GPU target to have max_shared_memory of at least 1024 and neither "
-                            "vector_bits nor "
-                            "vector_registers, got "
+                            "vector_bits nor vector_registers, got "
                          << maxSharedMemory << ", " << vectorBits << " and " << vectorRegisters << " [T2]";
     return success();
   }
   // (T1)
-  if (vectorBits < 128 || !llvm::isPowerOf2_64(vectorBits) || vectorRegisters < 16 || maxSharedMemory != 0)
-    return emitError()
-           << "expected a CPU target to have vector_bits a power of two of at least 128, vector_registers of "
-              "at least 16 and no max_shared_memory, got "
-           << vectorBits << ", " << vectorRegisters << " and " << maxSharedMemory << " [T1]";
+  if (vectorBits < 128 || vectorBits > 2048 || !llvm::isPowerOf2_64(vectorBits) || vectorRegisters < 16 ||
+      maxSharedMemory != 0)
+    return emitError() << "expected a CPU target to have vector_bits a power of two from 128 to 2048, "
+                          "vector_registers of "
+                          "at least 16 and no max_shared_memory, got "
+                       << vectorBits << ", " << vectorRegisters << " and " << maxSharedMemory << " [T1]";
   return success();
 }
 
@@ -95,8 +95,8 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                              {"register_rows", registerRows},
                                              {"register_vectors", registerVectors}};
   for (auto [name, value] : numbers) // (S1)
-    if (value < 1)
-      return emitError() << "expected " << name << " of at least 1, got " << value << " [S1]";
+    if (value < 1 || value > std::numeric_limits<int32_t>::max())
+      return emitError() << "expected " << name << " from 1 to 2^31 - 1, got " << value << " [S1]";
   if (order == LoopOrder::key_outer && kvSplits > 1) // (S3)
     return emitError() << "expected kv_splits = 1 with order = key_outer, got " << kvSplits << " [S3]";
   return success();

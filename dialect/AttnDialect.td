@@ -76,13 +76,14 @@ def Attn_TargetAttr : Attn_Attr<"Target", "target"> {
     | `arch` | | `x86_64`, `x86_64_v3` (AVX2, FMA), `x86_64_v4` (AVX-512), `aarch64` | `sm_…` |
     | `vector_bits` | bits | width of the widest vector used | 0 |
     | `vector_registers` | | architectural vector registers | 0 |
-    | `l1_bytes`, `l2_bytes` | bytes | data caches of one core | 0 |
+    | `l1_bytes`, `l2_bytes` | bytes | data caches of one core | not used |
     | `multiprocessors` | | cores | multiprocessors |
     | `max_shared_memory` | bytes | 0 | largest dynamic shared memory of a block |
 
     Constraints:
-    - (T1) a CPU has `vector_bits` a power of two of at least 128, `vector_registers` of at least 16 and no shared memory.
-    - (T2) a GPU has `max_shared_memory` of at least 1024 and no vector width.
+    - (T1) a CPU has `vector_bits` a power of two from 128 to 2048, `vector_registers` of at least 16 and no shared memory.
+    - (T2) a GPU has `max_shared_memory` of at least 1024 and neither vectors nor their registers.
+    - (T3) `l1_bytes`, `l2_bytes` and `multiprocessors` are at least 1.
 
     Example:
     ```mlir
@@ -117,7 +118,7 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
       `register_rows` x `register_vectors` of them in registers.
 
     Constraints:
-    - (S1) every number is at least 1.
+    - (S1) every number is from 1 to 2^31 - 1.
     - (S2) the blocked dimension that lies along vector lanes (`block_m` for forward and dq, `block_n` for dkdv) is a
       multiple of `vector_length * register_vectors`; checked by the op that carries the schedule.
     - (S3) `key_outer` and `kv_splits > 1` exclude each other.

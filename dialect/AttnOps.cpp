@@ -245,9 +245,10 @@ LogicalResult OnlineAttentionOp::verify() {
   if (failed(verifyInputs(*this)))
     return failure();
   bool isForward = getKind() == KernelKind::forward;
-  if (isForward == static_cast<bool>(getLse()))
-    return emitOpError("expected lse, delta and d_out ")
-           << (isForward ? "only for a gradient" : "for a gradient") << " [O1]";
+  for (Value operand : {Value(getLse()), Value(getDelta()), Value(getDOut())})
+    if (isForward == static_cast<bool>(operand))
+      return emitOpError("expected lse, delta and d_out ")
+             << (isForward ? "only for a gradient" : "for a gradient") << " [O1]";
   Type element = getElementType(), compute = getComputeType();
   SmallVector<int64_t> outShape = getOutShape(*this), rowShape = getRowShape(*this);
   if (!isForward && (failed(verifyTensor(*this, "lse", getLse().getType(), rowShape, compute, "O1")) ||
@@ -261,7 +262,7 @@ LogicalResult OnlineAttentionOp::verify() {
   if (lanes % multiple != 0)
     return emitOpError("expected ") << (blocksKeys() ? "block_n" : "block_m")
                                     << " to be a multiple of vector_length * register_vectors = " << multiple
-                                    << ", got " << lanes << " [O3]";
+                                    << ", got " << lanes << " [O3, S2]";
   bool isSplit = schedule.getKvSplits() > 1;
   if (!isForward && (isSplit || schedule.getOrder() == LoopOrder::key_outer))
     return emitOpError("expected kv_splits = 1 and order = query_outer for a gradient, got ")
@@ -297,6 +298,8 @@ LogicalResult OnlineAttentionOp::verify() {
 LogicalResult OnlineAttentionOp::verifyRegions() {
   if (failed(verifyScoreAndMask(*this)) || failed(verifyGradient(*this, getGradient())))
     return failure();
+  if (getGradient().empty() != (getKind() == KernelKind::forward || getScore().empty()))
+    return emitOpError("expected a gradient region exactly where dq or dkdv have a score region [O1]");
   if (getMask().empty() != getRanges().empty())
     return emitOpError("expected a ranges region exactly where there is a mask region [O4]");
   Type index = IndexType::get(getContext());
@@ -317,17 +320,33 @@ LogicalResult MergeOp::verify() {
                       getComputeType(out.getElementType()), "M1");
 }
 
+/// (L1)
+static LogicalResult verifyLengthOp(Operation *op) {
+  if (op->getParentOfType<AttentionOpInterface>())
+    return success();
+  return op->emitOpError("expected to stand in a region of an attention operation [L1]");
+}
+
+LogicalResult QLenOp::verify() { return verifyLengthOp(*this); }
+LogicalResult KvLenOp::verify() { return verifyLengthOp(*this); }
+
 LogicalResult YieldRangesOp::verify() {
   if (getVisitedBegins().size() != getVisitedEnds().size() ||
       getMaskedBegins().size() != getMaskedEnds().size())
-    return emitOpError("expected as many ends as begins");
+    return emitOpError("expected as many ends as begins [R1]");
   return success();
 }
 
 LogicalResult AccumulateGradientOp::verify() {
   auto argument = dyn_cast<BlockArgument>(getCapture());
   auto attention = (*this)->getParentOfType<AttentionOpInterface>();
-  if (!argument || !attention || argument.getOwner()->getParentOp() != attention ||
+  auto isGradientRegion = [&](Region *region) {
+    if (auto backward = dyn_cast_or_null<AttentionBackwardOp>(attention.getOperation()))
+      return region == &backward.getGradient();
+    auto online = dyn_cast_or_null<OnlineAttentionOp>(attention.getOperation());
+    return online && region == &online.getGradient();
+  };
+  if (!argument || !isGradientRegion(argument.getOwner()->getParent()) ||
       argument.getArgNumber() < GradientArgs::numFixed ||
       !isa<FloatType>(getElementTypeOrSelf(argument.getType())))
     return emitOpError("expected a floating capture of the enclosing gradient region [G1]");

@@ -183,7 +183,8 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
     length: a lowering clamps and merges them. Without a mask region there is no ranges region; all is visited and full.
 
     Constraints: those of the operation it plans for the operands and regions that it shares, and
-    - (O1) `dq` and `dkdv` have lse, delta and d_out; `forward` has none of them.
+    - (O1) `dq` and `dkdv` have lse, delta and d_out, and a gradient region exactly where there is a score region;
+      `forward` has none of them.
     - (O2) the results have the types of the table.
     - (O3) constraint (S2) of the schedule.
     - (O4) a ranges region stands exactly where there is a mask region, and ends in `attn.yield_ranges`.
@@ -265,11 +266,15 @@ class Attn_LengthOp<string mnemonic, string what> : Attn_Op<mnemonic, [
     The current number of }] # what # [{ of batch entry `batch`: the length of the tensor, or of the packed sequence once
     there are such. Resolved when the region is inlined.
 
+    Constraints:
+    - (L1) it stands in a region of an attention operation, there possibly in `scf.if`.
+
     Example: `%n = attn.}] # mnemonic # [{ %b`
   }];
   let arguments = (ins Index:$batch);
   let results = (outs Index:$length);
   let assemblyFormat = "$batch attr-dict";
+  let hasVerifier = 1;
 }
 def Attn_QLenOp : Attn_LengthOp<"q_len", "queries">;
 def Attn_KvLenOp : Attn_LengthOp<"kv_len", "keys">;
@@ -286,7 +291,10 @@ def Attn_YieldRangesOp : Attn_Op<"yield_ranges", [
     Pure, Terminator, AttrSizedOperandSegments, HasParent<"OnlineAttentionOp">]> {
   let summary = "Ends a ranges region with the ranges that a block visits and those it has to mask";
   let description = [{
-    See `attn.online_attention`. Begins and ends are paired; a range is half-open.
+    See `attn.online_attention`. A range is half-open.
+
+    Constraints:
+    - (R1) there are as many ends as begins, visited and masked.
 
     Example: `attn.yield_ranges visited(%c0 to %sink, %first to %end) masked(%sink to %last)`
   }];
