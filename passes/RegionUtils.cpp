@@ -1,0 +1,176 @@
+//===- RegionUtils.cpp - inlining of score, mask and gradient regions -------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/RegionUtils.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/CallInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace attn;
+
+Value attn::convertFloat(OpBuilder &builder, Location loc, Value value, Type type) {
+  Type from = value.getType();
+  if (from == type)
+    return value;
+  unsigned fromWidth = from.getIntOrFloatBitWidth(), toWidth = type.getIntOrFloatBitWidth();
+  if (fromWidth < toWidth)
+    return arith::ExtFOp::create(builder, loc, type, value);
+  // Between types of one width (f16 and bf16) neither holds the other: go through f32, which holds both.
+  if (fromWidth == toWidth)
+    return arith::TruncFOp::create(builder, loc, type, convertFloat(builder, loc, value, builder.getF32Type()));
+  if (fromWidth == 64 && toWidth < 32)
+    value = arith::TruncFOp::create(builder, loc, builder.getF32Type(), value);
+  return arith::TruncFOp::create(builder, loc, type, value);
+}
+
+namespace {
+/// One inlining of one region.
+class Inliner {
+public:
+  Inliner(OpBuilder &builder, const RegionInlining &options, MutableArrayRef<Value> state)
+      : builder(builder), options(options), state(state.begin(), state.end()) {}
+
+  Value run(Region &region, ValueRange arguments);
+  ArrayRef<Value> getState() const { return state; }
+
+private:
+  void cloneBody(Block &block);
+  void clone(Operation &op);
+  void cloneIf(scf::IfOp op);
+  void cloneIfBranch(Region &from, Region &to, bool threadState);
+
+  Type convert(Type type) const { return options.widenToF64 && type.isF32() ? builder.getF64Type() : type; }
+  Value map(Value value) const { return mapping.lookup(value); }
+  SmallVector<Value> map(ValueRange values) const {
+    return llvm::map_to_vector(values, [&](Value value) { return map(value); });
+  }
+
+  OpBuilder &builder;
+  const RegionInlining &options;
+  SmallVector<Value> state;
+  IRMapping mapping;
+};
+} // namespace
+
+Value Inliner::run(Region &region, ValueRange arguments) {
+  Block &block = region.front();
+  assert(block.getNumArguments() == arguments.size() && "expected a value for each argument of the region");
+  for (auto [argument, value] : llvm::zip(block.getArguments(), arguments)) {
+    Value converted = value;
+    if (isa<FloatType>(argument.getType()))
+      converted = convertFloat(builder, value.getLoc(), value, convert(argument.getType()));
+    mapping.map(argument, converted);
+  }
+  cloneBody(block);
+  return map(cast<YieldOp>(block.getTerminator()).getValue());
+}
+
+void Inliner::cloneBody(Block &block) {
+  for (Operation &op : block.without_terminator())
+    clone(op);
+}
+
+void Inliner::clone(Operation &op) {
+  Location loc = op.getLoc();
+  auto replace = [&](Value value) { mapping.map(op.getResult(0), value); };
+  llvm::TypeSwitch<Operation *>(&op)
+      .Case([&](QLenOp length) { replace(options.queryLength(builder, loc, map(length.getBatch()))); })
+      .Case([&](KvLenOp length) { replace(options.keyLength(builder, loc, map(length.getBatch()))); })
+      .Case([&](AccumulateGradientOp accumulate) {
+        unsigned capture = cast<BlockArgument>(accumulate.getCapture()).getArgNumber() - GradientArgs::numFixed;
+        options.accumulateGradient(builder, loc, map(accumulate.getValue()), capture, map(accumulate.getIndices()),
+                                   state);
+      })
+      .Case([&](scf::IfOp ifOp) { cloneIf(ifOp); })
+      .Case([&](tensor::ExtractOp extract) {
+        Value read = tensor::ExtractOp::create(builder, loc, map(extract.getTensor()), map(extract.getIndices()));
+        Type type = extract.getType();
+        replace(isa<FloatType>(type) ? convertFloat(builder, loc, read, convert(type)) : read);
+      })
+      .Case<arith::ExtFOp, arith::TruncFOp>(
+          [&](auto cast) { replace(convertFloat(builder, loc, map(cast.getIn()), convert(cast.getType()))); })
+      .Case([&](arith::BitcastOp bitcast) {
+        // The bits of an f32 are those of the rounded value.
+        Value in = map(bitcast.getIn());
+        if (isa<FloatType>(in.getType()))
+          in = convertFloat(builder, loc, in, bitcast.getIn().getType());
+        Value out = arith::BitcastOp::create(builder, loc, bitcast.getType(), in);
+        replace(isa<FloatType>(out.getType()) ? convertFloat(builder, loc, out, convert(out.getType())) : out);
+      })
+      .Default([&](Operation *generic) {
+        Operation *cloned = builder.clone(*generic, mapping);
+        if (!options.widenToF64)
+          return;
+        for (Value result : cloned->getResults())
+          result.setType(convert(result.getType()));
+        if (auto constant = dyn_cast<arith::ConstantOp>(cloned)) {
+          if (auto value = dyn_cast<FloatAttr>(constant.getValue()); value && value.getType().isF32())
+            constant.setValueAttr(builder.getF64FloatAttr(value.getValueAsDouble()));
+        }
+        if (auto fastMath = dyn_cast<arith::ArithFastMathInterface>(cloned))
+          cloned->setAttr(fastMath.getFastMathAttrName(),
+                          arith::FastMathFlagsAttr::get(cloned->getContext(), arith::FastMathFlags::none));
+      });
+}
+
+void Inliner::cloneIf(scf::IfOp op) {
+  bool threadState = !state.empty() && op.walk([](AccumulateGradientOp) { return WalkResult::interrupt(); })
+                                           .wasInterrupted();
+  SmallVector<Type> types = llvm::map_to_vector(op.getResultTypes(), [&](Type type) { return convert(type); });
+  if (threadState)
+    llvm::append_range(types, ValueRange(state).getTypes());
+  bool withElse = threadState || !op.getElseRegion().empty();
+  auto cloned = scf::IfOp::create(builder, op.getLoc(), types, map(op.getCondition()), /*addThenBlock=*/true, withElse);
+  cloneIfBranch(op.getThenRegion(), cloned.getThenRegion(), threadState);
+  if (withElse)
+    cloneIfBranch(op.getElseRegion(), cloned.getElseRegion(), threadState);
+
+  for (auto [from, to] : llvm::zip_first(op.getResults(), cloned.getResults()))
+    mapping.map(from, to);
+  if (threadState)
+    llvm::copy(cloned.getResults().drop_front(op.getNumResults()), state.begin());
+}
+
+void Inliner::cloneIfBranch(Region &from, Region &to, bool threadState) {
+  OpBuilder::InsertionGuard guard(builder);
+  Block &block = to.front();
+  if (!block.empty()) // the builder has put a terminator into a branch without results
+    block.getTerminator()->erase();
+  builder.setInsertionPointToEnd(&block);
+  SmallVector<Value> before(state), yielded;
+  Location loc = to.getLoc();
+  if (!from.empty()) {
+    cloneBody(from.front());
+    yielded = map(from.front().getTerminator()->getOperands());
+  }
+  if (threadState) {
+    llvm::append_range(yielded, state);
+    state = before;
+  }
+  scf::YieldOp::create(builder, loc, yielded);
+}
+
+Value attn::inlineRegion(OpBuilder &builder, Region &region, ValueRange arguments, const RegionInlining &options,
+                         MutableArrayRef<Value> state) {
+  Inliner inliner(builder, options, state);
+  Value result = inliner.run(region, arguments);
+  llvm::copy(inliner.getState(), state.begin());
+  return result;
+}
+
+LogicalResult attn::verifyInlinable(Operation *op) {
+  WalkResult result = op->walk([&](CallOpInterface call) {
+    op->emitOpError("expected no calls in its regions, got '")
+        << call->getName() << "' of " << call.getCallableForCallee() << "; inline it first (--inline)";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
