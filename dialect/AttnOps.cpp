@@ -45,6 +45,15 @@ static LogicalResult verifyTensor(Operation *op, StringRef name, Type type, Arra
                                       << ", got " << type << " [" << label << "]";
 }
 
+/// In the generic form operandSegmentSizes may give any size to an operand that is neither optional nor variadic: the
+/// generated verifiers accept it, and the accessors then read a neighbour, or past the end.
+static LogicalResult verifyRequiredOperands(Operation *op, ArrayRef<int32_t> segmentSizes) {
+  if (llvm::all_of(segmentSizes, [](int32_t size) { return size == 1; }))
+    return success();
+  return op->emitOpError("expected operandSegmentSizes to begin with ")
+         << segmentSizes.size() << " ones, got " << segmentSizes;
+}
+
 /// The shape and element type constraints (A1) to (A3) and (A7).
 static LogicalResult verifyInputs(AttentionOpInterface op) {
   RankedTensorType query = op.getQuery().getType(), key = op.getKey().getType(),
@@ -123,7 +132,7 @@ static LogicalResult verifyCaptureGradients(AttentionOpInterface op, TypeRange g
 /// (A6): what a region may hold. Types are checked too, so that lowerings meet scalars only.
 static LogicalResult verifyRegionOps(Operation *op, Region &region, StringRef name) {
   auto isScalar = [](Type type) { return type.isIntOrIndexOrFloat(); };
-  WalkResult result = region.walk([&](Operation *nested) {
+  WalkResult result = region.walk<WalkOrder::PreOrder>([&](Operation *nested) {
     StringRef dialect = nested->getName().getDialectNamespace();
     bool allowed = isa<YieldOp, YieldRangesOp, QLenOp, KvLenOp, AccumulateGradientOp, scf::IfOp, scf::YieldOp,
                        tensor::ExtractOp>(nested) ||
@@ -216,7 +225,8 @@ LogicalResult AttentionOp::verifyRegions() { return verifyScoreAndMask(*this); }
 //===----------------------------------------------------------------------===//
 
 LogicalResult AttentionBackwardOp::verify() {
-  if (failed(verifyInputs(*this)))
+  if (failed(verifyRequiredOperands(*this, ArrayRef(getProperties().operandSegmentSizes).take_front(6))) ||
+      failed(verifyInputs(*this)))
     return failure();
   Type element = getElementType(), compute = getComputeType();
   if (failed(verifyTensor(*this, "out", getOut().getType(), getOutShape(*this), element, "B1")) ||
@@ -242,7 +252,8 @@ LogicalResult AttentionBackwardOp::verifyRegions() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult OnlineAttentionOp::verify() {
-  if (failed(verifyInputs(*this)))
+  if (failed(verifyRequiredOperands(*this, ArrayRef(getProperties().operandSegmentSizes).take_front(3))) ||
+      failed(verifyInputs(*this)))
     return failure();
   bool isForward = getKind() == KernelKind::forward;
   for (Value operand : {Value(getLse()), Value(getDelta()), Value(getDOut())})
