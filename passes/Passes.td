@@ -19,9 +19,120 @@ include "mlir/Pass/PassBase.td"
 // From attention to loops
 //===----------------------------------------------------------------------===//
 
+def DecomposeReferencePass : Pass<"attn-decompose-reference", "::mlir::ModuleOp"> {
+  let summary = "Lower attention to plain linalg: the oracle";
+  let description = [{
+    Replaces `attn.attention`, `attn.attention_backward` and `attn.merge` by linalg, scf, tensor, arith and math operations
+    on tensors, written as the formulas in the operations' descriptions are. Everything else that computes attention is
+    tested against it. Query rows are computed in chunks, so the memory is O(chunk-rows * kv_len).
+
+    - Pairs that the mask drops have a score of -inf exactly; the score region runs under a branch, so that nothing is read
+      for them. Pairs with a score of -inf, and rows with lse = -inf, add 0 by a select, whatever the operands hold.
+    - `compute-type=f64` makes the whole computation f64, the regions included: f32 operations become f64 operations,
+      constants and captures are extended. Integers, and explicit conversions to other types, keep their meaning.
+    - `f64-boundary` also gives the functions f64 arguments and results in place of all floating ones, so that no input and
+      no result is rounded: what an error is measured against.
+    - `round-intermediates` rounds q·k, p, the gradient of p and the gradient of q·k to the element type of the tensors: the
+      *standard computation*, whose error bounds ours.
+
+    An `attention_backward` with a score needs its gradient region (`--attn-differentiate`). f8 tensors are refused.
+
+    Example: one row of `attn.attention` without score and mask, `--attn-decompose-reference="chunk-rows=1"`:
+    ```mlir
+    %product = linalg.generic {…} ins(%q, %k) outs(%zeros)      // sum_c q[i, c] * k[j, c]
+    %scores = linalg.generic {…} ins(%product) outs(%empty)     // * scale
+    %max = linalg.generic {…} ins(%scores) outs(%lowest)
+    %exp = linalg.generic {…} ins(%scores, %max) outs(%empty)   // select(s == -inf, 0, exp(s - max))
+    %sum = linalg.generic {…} ins(%exp) outs(%zeros)
+    %p = linalg.generic {…} ins(%exp, %sum) outs(%empty)
+    %o = linalg.generic {…} ins(%p, %v, %scores) outs(%zeros)   // sum_j select(s == -inf, 0, p[i, j] * v[j, c])
+    ```
+  }];
+  let options = [
+    Option<"computeType", "compute-type", "std::string", "\"own\"",
+           "own (f64 for f64 tensors, f32 for all others), f32 (refuses f64 tensors) or f64">,
+    Option<"f64Boundary", "f64-boundary", "bool", "false",
+           "Make floating function arguments and results f64 (with compute-type=f64)">,
+    Option<"roundIntermediates", "round-intermediates", "bool", "false",
+           "Round intermediate matrices to the element type">,
+    Option<"chunkRows", "chunk-rows", "int64_t", "32", "Query rows computed at a time">,
+    Option<"suffix", "suffix", "std::string", "\"\"",
+           "Keep each function and add its reference, named with this suffix">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
 //===----------------------------------------------------------------------===//
 // From bufferized loops to the LLVM dialect
 //===----------------------------------------------------------------------===//
+
+def ResultsToOutParamsPass : Pass<"attn-results-to-out-params", "::mlir::ModuleOp"> {
+  let summary = "Give public functions a buffer argument for each tensor that they return";
+  let description = [{
+    Fixes how compiled functions are called, before bufferization: each tensor result of a public function becomes a
+    trailing buffer argument, of any strides but a last one of 1, which the caller owns and the function writes. Tensor
+    arguments become read-only for bufferization, so that no caller finds its inputs overwritten.
+
+    Output buffers must not overlap any other argument.
+
+    Example:
+    ```mlir
+    func.func @f(%a: tensor<?xf32>) -> tensor<?xf32> {
+      %r = ... : tensor<?xf32>
+      return %r : tensor<?xf32>
+    }
+    ```
+    becomes
+    ```mlir
+    func.func @f(%a: tensor<?xf32> {bufferization.writable = false}, %out: memref<?xf32, strided<[1], offset: ?>>) {
+      %r = ... : tensor<?xf32>
+      bufferization.materialize_in_destination %r in restrict writable %out
+      return
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::bufferization::BufferizationDialect", "::mlir::memref::MemRefDialect"];
+}
+
+def BufferizePass : Pass<"attn-bufferize", "::mlir::ModuleOp"> {
+  let summary = "Turn tensors into buffers, with a unit last stride at function boundaries";
+  let description = [{
+    Upstream's one-shot bufferization, function boundaries included. A tensor argument becomes
+    `memref<…, strided<[?, …, ?, 1], offset: ?>>`: any strides, but rows of consecutive elements, so that reading a part of
+    a row into a vector is one load.
+  }];
+  let dependentDialects = ["::mlir::bufferization::BufferizationDialect", "::mlir::memref::MemRefDialect"];
+}
+
+def WriteResultsInPlacePass : Pass<"attn-write-results-in-place", "::mlir::ModuleOp"> {
+  let summary = "Compute results in the caller's buffers instead of copying them there";
+  let description = [{
+    After bufferization: where an allocation's content is copied to an argument that has no other use, and the allocation
+    has no use afterwards, the argument takes its place and the copy goes. Views of the allocation take on the strides of
+    the argument; if something other than a view or an access uses it (a call, a loop that carries it), the copy stays.
+
+    Example:
+    ```mlir
+    %alloc = memref.alloc(%n) : memref<?xf32>
+    memref.store %x, %alloc[%i] : memref<?xf32>
+    memref.copy %alloc, %out : memref<?xf32> to memref<?xf32, strided<[1], offset: ?>>
+    ```
+    becomes
+    ```mlir
+    memref.store %x, %out[%i] : memref<?xf32, strided<[1], offset: ?>>
+    ```
+  }];
+}
+
+def ExpandCopiesPass : Pass<"attn-expand-copies", "::mlir::ModuleOp"> {
+  let summary = "Turn copies of buffers into elementwise linalg operations";
+  let description = [{
+    `memref.copy` between strided buffers would become a call of a function that no runtime of ours has, and that copies
+    element by element; as `linalg.generic` it becomes loops like any other.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect"];
+}
 
 def OutlineParallelLoopsPass : Pass<"attn-outline-parallel-loops", "::mlir::ModuleOp"> {
   let summary = "Turn parallel loops into calls of the runtime's parallel for";
@@ -34,8 +145,9 @@ def OutlineParallelLoopsPass : Pass<"attn-outline-parallel-loops", "::mlir::Modu
     ```
 
     Values from outside that the body uses travel in a struct on the caller's stack; constants are cloned into the body.
-    A parallel loop inside another one becomes a sequential loop. Buffers that the body allocates on the stack with a static
-    shape are allocated once for a whole range of iterations.
+    All dimensions of a `scf.forall` are spread over threads, all but the last of a `scf.parallel`. A parallel loop inside
+    another one stays, and runs sequentially. Buffers of static shape on the stack (`memref.alloca`) move to the entry of
+    their function, so that a body has one for its whole range of iterations.
 
     Example:
     ```mlir
@@ -48,17 +160,38 @@ def OutlineParallelLoopsPass : Pass<"attn-outline-parallel-loops", "::mlir::Modu
     ```
     becomes
     ```mlir
-    llvm.func internal @fill_parallel_0(%begin: i64, %end: i64, %context: !llvm.ptr) {
+    func.func private @fill_parallel_0(%begin: index, %end: index, %context: !llvm.ptr) {
       ... // %buffer and %value from the context
-      scf.for %i = %b to %e step %c1 {
+      scf.for %i = %begin to %end step %c1 {
         memref.store %value, %buffer[%i] : memref<?xf32>
       }
-      llvm.return
+      return
     }
     ```
   }];
-  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect", "::mlir::affine::AffineDialect",
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
                            "::mlir::scf::SCFDialect"];
+}
+
+def LowerMathPass : Pass<"attn-lower-math", "::mlir::ModuleOp"> {
+  let summary = "Lower mathematical functions, and bfloat16 conversions, to arithmetic and calls of libm";
+  let description = [{
+    f32 functions (scalars and vectors alike) become polynomials where those are accurate, all others calls of libm, one an
+    element; what LLVM has as an instruction or intrinsic (sqrt, fma, floor, …) stays. Conversions from f32 to bf16
+    become integer arithmetic, since no library has the function that LLVM calls where the CPU lacks the instruction.
+
+    Functions of smaller floats must have been widened to f32 before (`math-extend-to-supported-types`).
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::math::MathDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+def VerifyLLVMPass : Pass<"attn-verify-llvm", "::mlir::ModuleOp"> {
+  let summary = "Check that only the LLVM dialect is left";
+  let description = [{
+    The contract at the end of the CPU pipeline. Reports, once for each kind of operation, what is not of the LLVM dialect,
+    and which stage should have lowered it.
+  }];
 }
 
 #endif // ATTN_PASSES_PASSES_TD

@@ -6,16 +6,92 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Pipelines.h"
+#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/ConvertToLLVM/ToLLVMPass.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/IndexToLLVM/IndexToLLVM.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Conversion/VectorToSCF/VectorToSCF.h"
+#include "mlir/Dialect/Arith/Transforms/BufferDeallocationOpInterfaceImpl.h"
+#include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Bufferization/Pipelines/Passes.h"
+#include "mlir/Dialect/Bufferization/Transforms/FuncBufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Linalg/Passes.h"
+#include "mlir/Dialect/Linalg/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/MemRef/Transforms/AllocationOpInterfaceImpl.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/Transforms/BufferDeallocationOpInterfaceImpl.h"
+#include "mlir/Dialect/SCF/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Tensor/IR/TensorInferTypeOpInterfaceImpl.h"
+#include "mlir/Dialect/Tensor/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Tensor/Transforms/SubsetInsertionOpInterfaceImpl.h"
+#include "mlir/Dialect/Vector/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
 
 using namespace mlir;
 using namespace attn;
 
-void attn::buildAttentionPipeline(OpPassManager &pm, const CpuPipelineOptions &options) {}
+//===----------------------------------------------------------------------===//
+// Attention to loops
+//===----------------------------------------------------------------------===//
+
+void attn::buildAttentionPipeline(OpPassManager &pm, const CpuPipelineOptions &options) {
+  // The passes from attn operations to tensors, linalg and loops go here.
+}
+
+//===----------------------------------------------------------------------===//
+// Loops over buffers to the LLVM dialect
+//===----------------------------------------------------------------------===//
+
+static void addBufferization(OpPassManager &pm) {
+  pm.addPass(createResultsToOutParamsPass());
+
+  pm.addPass(createBufferizePass());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createWriteResultsInPlacePass());
+  bufferization::buildBufferDeallocationPipeline(pm);
+  pm.addPass(createExpandCopiesPass());
+}
 
 void attn::buildBufferToLLVMPipeline(OpPassManager &pm, const CpuPipelineOptions &options) {
+  addBufferization(pm);
+
+  pm.addPass(createConvertLinalgToParallelLoopsPass());
   pm.addPass(createOutlineParallelLoopsPass());
+
+  auto addToFunctions = [&](std::unique_ptr<Pass> pass) { pm.addNestedPass<func::FuncOp>(std::move(pass)); };
+
+  pm.addPass(createConvertVectorToSCFPass(VectorTransferToSCFOptions().enableFullUnroll()));
+
+  addToFunctions(math::createMathExtendToSupportedTypes());
+  addToFunctions(arith::createArithEmulateUnsupportedFloats({{"bf16", "f16"}, "f32"}));
+  pm.addPass(createLowerMathPass());
+
+  pm.addPass(memref::createExpandStridedMetadataPass());
+  pm.addPass(createLowerAffinePass());
+  pm.addPass(createSCFToControlFlowPass());
+  ConvertVectorToLLVMPassOptions vectorOptions;
+  vectorOptions.vectorContractLowering = vector::VectorContractLowering::OuterProduct;
+  vectorOptions.vectorTransposeLowering = vector::VectorTransposeLowering::Shuffle1D;
+  pm.addPass(createConvertVectorToLLVMPass(vectorOptions));
+  pm.addPass(createConvertToLLVMPass());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+  pm.addPass(createVerifyLLVMPass());
 }
 
 void attn::buildCpuPipeline(OpPassManager &pm, const CpuPipelineOptions &options) {
@@ -24,6 +100,30 @@ void attn::buildCpuPipeline(OpPassManager &pm, const CpuPipelineOptions &options
 }
 
 void attn::registerAttnPipelines() {
-  PassPipelineRegistration<CpuPipelineOptions>("attn-to-cpu-pipeline",
-                                               "Lower attention to the LLVM dialect for the CPU", buildCpuPipeline);
+  PassPipelineRegistration<CpuPipelineOptions>(
+      "attn-to-cpu-pipeline", "Lower attention to the LLVM dialect for the CPU", buildCpuPipeline);
+}
+
+void attn::registerPipelineInterfaces(DialectRegistry &registry) {
+  arith::registerBufferizableOpInterfaceExternalModels(registry);
+  bufferization::func_ext::registerBufferizableOpInterfaceExternalModels(registry);
+  linalg::registerBufferizableOpInterfaceExternalModels(registry);
+  scf::registerBufferizableOpInterfaceExternalModels(registry);
+  tensor::registerBufferizableOpInterfaceExternalModels(registry);
+  tensor::registerInferTypeOpInterfaceExternalModels(registry);
+  tensor::registerSubsetOpInterfaceExternalModels(registry);
+  vector::registerBufferizableOpInterfaceExternalModels(registry);
+
+  arith::registerBufferDeallocationOpInterfaceExternalModels(registry);
+  memref::registerAllocationOpInterfaceExternalModels(registry);
+  scf::registerBufferDeallocationOpInterfaceExternalModels(registry);
+
+  arith::registerConvertArithToLLVMInterface(registry);
+  cf::registerConvertControlFlowToLLVMInterface(registry);
+  registerConvertFuncToLLVMInterface(registry);
+  index::registerConvertIndexToLLVMInterface(registry);
+  registerConvertMathToLLVMInterface(registry);
+  registerConvertMemRefToLLVMInterface(registry);
+  ub::registerConvertUBToLLVMInterface(registry);
+  vector::registerConvertVectorToLLVMInterface(registry);
 }

@@ -15,13 +15,15 @@
 #include "mlir/Pass/PassOptions.h"
 
 namespace mlir {
+class DialectRegistry;
 class OpPassManager;
-}
+} // namespace mlir
 
 namespace attn {
 struct CpuPipelineOptions : mlir::PassPipelineOptions<CpuPipelineOptions> {};
 
-/// From attn operations to loops over buffers: what remains is tensor, linalg, bufferization, scf, vector and memref.
+/// From attn operations to loops over buffers: what remains is tensor, linalg, bufferization, scf, vector and
+/// memref.
 void buildAttentionPipeline(mlir::OpPassManager &pm, const CpuPipelineOptions &options);
 
 /// From there to the LLVM dialect.
@@ -31,6 +33,10 @@ void buildBufferToLLVMPipeline(mlir::OpPassManager &pm, const CpuPipelineOptions
 void buildCpuPipeline(mlir::OpPassManager &pm, const CpuPipelineOptions &options);
 
 void registerAttnPipelines();
+
+/// Adds to `registry` what the pipelines need to know of upstream dialects (how they bufferize, how they
+/// become LLVM). Every program that runs a pipeline calls it before it makes its context.
+void registerPipelineInterfaces(mlir::DialectRegistry &registry);
 } // namespace attn
 
 #endif // ATTN_PASSES_PIPELINES_H

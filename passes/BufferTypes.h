@@ -1,0 +1,19 @@
+//===- BufferTypes.h - types of buffers at function boundaries --------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_PASSES_BUFFERTYPES_H
+#define ATTN_PASSES_BUFFERTYPES_H
+
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace attn {
+/// The buffer in which a tensor crosses a function boundary: any offset and strides, but a last stride of 1,
+/// without which every vector read of a row would become scalar reads.
+mlir::MemRefType getBoundaryBufferType(mlir::RankedTensorType type);
+} // namespace attn
+
+#endif // ATTN_PASSES_BUFFERTYPES_H
