@@ -34,30 +34,33 @@ void attn::decomposeAttention(AttentionOp op, const ReferenceOptions &options) {
 
   SmallVector<OpFoldResult> rowSizes(ArrayRef(attention.querySizes).take_front(3)), outSizes = rowSizes;
   outSizes.push_back(attention.valueSizes[3]);
-  Type outElement = b.resultElement(b.element), lseElement = b.resultElement(op.getLse().getType().getElementType());
+  Type outElement = b.resultElement(b.element),
+       lseElement = b.resultElement(op.getLse().getType().getElementType());
   Values inits = {b.empty(outSizes, outElement), b.empty(rowSizes, lseElement)};
 
-  Values results = attention.forEachChunk(inits, [&](ReferenceAttention::Chunk chunk, ValueRange results) -> Values {
-    Value s = attention.buildScores(chunk).score;
-    SmallVector<OpFoldResult> row = {chunk.rows}, tile = {chunk.rows, attention.keySizes[2]};
+  Values results =
+      attention.forEachChunk(inits, [&](ReferenceAttention::Chunk chunk, ValueRange results) -> Values {
+        Value s = attention.buildScores(chunk).score;
+        SmallVector<OpFoldResult> row = {chunk.rows}, tile = {chunk.rows, attention.keySizes[2]};
 
-    Value lowest = linalg::FillOp::create(b, b.constant(-INFINITY), b.empty(row)).getResult(0);
-    Value m = b.generic({{s, {i, j}}}, {lowest, {i}}, [&](ValueRange v) { return b.max(v[0], v[1]); });
-    Value e = b.generic({{s, {i, j}}, {m, {i}}}, {b.empty(tile), {i, j}}, [&](ValueRange v) {
-      return b.select(b.isMinusInfinity(v[0]), b.constant(0.0), b.exp(b.sub(v[0], v[1])));
-    });
-    Value l = b.generic({{e, {i, j}}}, {b.zeros(row), {i}}, [&](ValueRange v) { return b.add(v[0], v[1]); });
-    // In a row without a key l is 0, but there every pair is dropped by its score of -inf.
-    Value p = b.generic({{e, {i, j}}, {l, {i}}}, {b.empty(tile), {i, j}},
-                        [&](ValueRange v) { return b.round(b.div(v[0], v[1])); });
-    Value out = attention.buildProduct({p, {i, j}}, {attention.keysOf(attention.value, chunk), {j, c}},
-                                       {b.zeros({chunk.rows, attention.valueSizes[3]}), {i, c}}, s);
-    // Of a row without a key: -inf + log(0) = -inf.
-    Value lse = b.generic({{m, {i}}, {l, {i}}}, {b.empty(row), {i}},
-                          [&](ValueRange v) { return b.add(v[0], b.log(v[1])); });
-    return {attention.insertRows(b.convert(out, outElement), results[0], chunk),
-            attention.insertRows(b.convert(lse, lseElement), results[1], chunk)};
-  });
+        Value lowest = linalg::FillOp::create(b, b.constant(-INFINITY), b.empty(row)).getResult(0);
+        Value m = b.generic({{s, {i, j}}}, {lowest, {i}}, [&](ValueRange v) { return b.max(v[0], v[1]); });
+        Value e = b.generic({{s, {i, j}}, {m, {i}}}, {b.empty(tile), {i, j}}, [&](ValueRange v) {
+          return b.select(b.isMinusInfinity(v[0]), b.constant(0.0), b.exp(b.sub(v[0], v[1])));
+        });
+        Value l =
+            b.generic({{e, {i, j}}}, {b.zeros(row), {i}}, [&](ValueRange v) { return b.add(v[0], v[1]); });
+        // In a row without a key l is 0, but there every pair is dropped by its score of -inf.
+        Value p = b.generic({{e, {i, j}}, {l, {i}}}, {b.empty(tile), {i, j}},
+                            [&](ValueRange v) { return b.round(b.div(v[0], v[1])); });
+        Value out = attention.buildProduct({p, {i, j}}, {attention.keysOf(attention.value, chunk), {j, c}},
+                                           {b.zeros({chunk.rows, attention.valueSizes[3]}), {i, c}}, s);
+        // Of a row without a key: -inf + log(0) = -inf.
+        Value lse = b.generic({{m, {i}}, {l, {i}}}, {b.empty(row), {i}},
+                              [&](ValueRange v) { return b.add(v[0], b.log(v[1])); });
+        return {attention.insertRows(b.convert(out, outElement), results[0], chunk),
+                attention.insertRows(b.convert(lse, lseElement), results[1], chunk)};
+      });
   b.replaceResult(op.getOut(), results[0]);
   b.replaceResult(op.getLse(), results[1]);
   op.erase();
@@ -80,16 +83,17 @@ void attn::decomposeMerge(MergeOp op, const ReferenceOptions &options) {
   };
   Value lse = b.generic({{lhsLse, row}, {rhsLse, row}}, {b.empty(rowSizes), row}, [&](ValueRange v) {
     Value lhs = b.widen(v[0]), rhs = b.widen(v[1]), m = b.max(lhs, rhs);
-    return b.add(m, b.log(b.add(weight(lhs, m), weight(rhs, m)))); // -inf + log(0) where neither side has a key
+    return b.add(m,
+                 b.log(b.add(weight(lhs, m), weight(rhs, m)))); // -inf + log(0) where neither side has a key
   });
-  Value out = b.generic(
-      {{lhsOut, all}, {rhsOut, all}, {lhsLse, row}, {rhsLse, row}, {lse, row}}, {b.empty(outSizes), all},
-      [&](ValueRange v) {
-        auto part = [&](Value out, Value lse) {
-          return b.select(b.isMinusInfinity(lse), b.constant(0.0), b.mul(b.exp(b.sub(lse, v[4])), b.widen(out)));
-        };
-        return b.add(part(v[0], b.widen(v[2])), part(v[1], b.widen(v[3])));
-      });
+  Value out = b.generic({{lhsOut, all}, {rhsOut, all}, {lhsLse, row}, {rhsLse, row}, {lse, row}},
+                        {b.empty(outSizes), all}, [&](ValueRange v) {
+                          auto part = [&](Value out, Value lse) {
+                            return b.select(b.isMinusInfinity(lse), b.constant(0.0),
+                                            b.mul(b.exp(b.sub(lse, v[4])), b.widen(out)));
+                          };
+                          return b.add(part(v[0], b.widen(v[2])), part(v[1], b.widen(v[3])));
+                        });
   b.replaceResult(op.getOut(), b.convert(out, b.resultElement(b.element)));
   b.replaceResult(op.getLse(), b.convert(lse, b.resultElement(op.getLse().getType().getElementType())));
   op.erase();
@@ -107,8 +111,8 @@ static Type getF64Form(Type type) {
   return isa<FloatType>(type) ? f64 : Type();
 }
 
-/// Changes the floating arguments and results of `func` to f64. Casts stand between them and the body; the reference looks
-/// through those in front of its operands.
+/// Changes the floating arguments and results of `func` to f64. Casts stand between them and the body; the
+/// reference looks through those in front of its operands.
 static void buildF64Boundary(func::FuncOp func) {
   auto toF64 = [](Type type) {
     Type form = getF64Form(type);
@@ -249,9 +253,10 @@ struct DecomposeReference : attn::impl::DecomposeReferencePassBase<DecomposeRefe
     options.chunkRows = chunkRows;
 
     for (func::FuncOp func : llvm::to_vector(getOperation().getOps<func::FuncOp>())) {
-      LogicalResult result = suffix.empty() || func.isExternal()
-                                 ? decomposeReference(func, options)
-                                 : LogicalResult(buildReferenceFunction(func, (func.getName() + suffix).str(), options));
+      LogicalResult result =
+          suffix.empty() || func.isExternal()
+              ? decomposeReference(func, options)
+              : LogicalResult(buildReferenceFunction(func, (func.getName() + suffix).str(), options));
       if (failed(result))
         return signalPassFailure();
     }

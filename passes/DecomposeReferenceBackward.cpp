@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Keeps dK, dV and the gradients of captures in the compute type until the last chunk has added to them. The gradient of
-// the score is computed pair by pair in scf loops, since `attn.accumulate_gradient` writes wherever it is told to.
+// Keeps dK, dV and the gradients of captures in the compute type until the last chunk has added to them. The
+// gradient of the score is computed pair by pair in scf loops, since `attn.accumulate_gradient` writes
+// wherever it is told to.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,19 +34,20 @@ struct Backward {
     unsigned position = 0;
     for (Value capture : op.getCaptures())
       gradientPositions.push_back(isa<FloatType>(getElementTypeOrSelf(capture)) ? position++ : ~0u);
-    attention.inlining.accumulateGradient = [this](OpBuilder &builder, Location loc, Value value, unsigned capture,
-                                                   ValueRange indices, MutableArrayRef<Value> state) {
+    attention.inlining.accumulateGradient = [this](OpBuilder &builder, Location loc, Value value,
+                                                   unsigned capture, ValueRange indices,
+                                                   MutableArrayRef<Value> state) {
       Value &gradient = state[gradientPositions[capture]];
       Value before = tensor::ExtractOp::create(builder, loc, gradient, indices);
-      gradient = tensor::InsertOp::create(builder, loc, arith::AddFOp::create(builder, loc, before, value), gradient,
-                                          indices);
+      gradient = tensor::InsertOp::create(builder, loc, arith::AddFOp::create(builder, loc, before, value),
+                                          gradient, indices);
     };
   }
 
   void run();
   Values buildChunk(ReferenceAttention::Chunk chunk, ValueRange results);
-  Values buildScoreGradient(ReferenceAttention::Chunk chunk, Value scaled, Value s, Value p, Value dP, Value delta,
-                            ValueRange dCaptures);
+  Values buildScoreGradient(ReferenceAttention::Chunk chunk, Value scaled, Value s, Value p, Value dP,
+                            Value delta, ValueRange dCaptures);
 
   AttentionBackwardOp op;
   ReferenceBuilder b;
@@ -62,9 +64,8 @@ Values Backward::buildChunk(ReferenceAttention::Chunk chunk, ValueRange results)
   Value k = attention.keysOf(attention.key, chunk), v = attention.keysOf(attention.value, chunk);
   Value rowLse = attention.rowsOf(lse, chunk);
 
-  Value delta = b.generic({{dO, {i, c}}, {attention.rowsOf(out, chunk), {i, c}}}, {b.zeros(row), {i}}, [&](ValueRange v) {
-    return b.add(v[2], b.mul(b.widen(v[0]), b.widen(v[1])));
-  });
+  Value delta = b.generic({{dO, {i, c}}, {attention.rowsOf(out, chunk), {i, c}}}, {b.zeros(row), {i}},
+                          [&](ValueRange v) { return b.add(v[2], b.mul(b.widen(v[0]), b.widen(v[1]))); });
   if (dLse)
     delta = b.generic({{delta, {i}}, {attention.rowsOf(dLse, chunk), {i}}}, {b.empty(row), {i}},
                       [&](ValueRange v) { return b.sub(v[0], b.widen(v[1])); });
@@ -83,11 +84,14 @@ Values Backward::buildChunk(ReferenceAttention::Chunk chunk, ValueRange results)
   Value dX = gradients.front();
 
   // The scale of d_x * scale * key is applied to the sums, here and in `run`.
-  Value dQ = attention.buildProduct({dX, {i, j}}, {k, {j, c}}, {b.zeros({chunk.rows, attention.querySizes[3]}), {i, c}}, s);
-  dQ = b.generic({{dQ, {i, c - 1}}}, {b.empty({chunk.rows, attention.querySizes[3]}), {i, c - 1}},
+  Value dQ = attention.buildProduct({dX, {i, j}}, {k, {j, c}},
+                                    {b.zeros({chunk.rows, attention.querySizes[3]}), {i, c}}, s);
+  dQ = b.generic({{dQ, {i, c}}}, {b.empty({chunk.rows, attention.querySizes[3]}), {i, c}},
                  [&](ValueRange v) { return b.mul(v[0], attention.scale); });
-  Value dK = attention.buildProduct({dX, {i, j}}, {q, {i, c}}, {attention.keysOf(results[dKeyResult], chunk), {j, c}}, s);
-  Value dV = attention.buildProduct({p, {i, j}}, {dO, {i, c}}, {attention.keysOf(results[dValueResult], chunk), {j, c}}, s);
+  Value dK = attention.buildProduct({dX, {i, j}}, {q, {i, c}},
+                                    {attention.keysOf(results[dKeyResult], chunk), {j, c}}, s);
+  Value dV = attention.buildProduct({p, {i, j}}, {dO, {i, c}},
+                                    {attention.keysOf(results[dValueResult], chunk), {j, c}}, s);
 
   Value dQuery = b.convert(dQ, b.resultElement(b.element));
   Values updated = {attention.insertRows(dQuery, results[dQueryResult], chunk),
@@ -105,11 +109,14 @@ Values Backward::buildScoreGradient(ReferenceAttention::Chunk chunk, Value scale
   Value one = b.index(1), keyLength = getValueOrCreateConstantIndexOp(b, b.getLoc(), attention.keySizes[2]);
   return b.loop(chunk.rows, one, inits, [&](Value i, ValueRange values) {
     return b.loop(keyLength, one, values, [&](Value j, ValueRange values) -> Values {
-      auto at = [&](Value tensor, ValueRange indices) -> Value { return tensor::ExtractOp::create(b, tensor, indices); };
+      auto at = [&](Value tensor, ValueRange indices) -> Value {
+        return tensor::ExtractOp::create(b, tensor, indices);
+      };
       Values branchResults = {b.constant(0.0)};
       llvm::append_range(branchResults, values.drop_front());
       Values results = b.ifElse(
-          b.isMinusInfinity(at(s, {i, j})), ValueRange(branchResults).getTypes(), [&] { return branchResults; },
+          b.isMinusInfinity(at(s, {i, j})), ValueRange(branchResults).getTypes(),
+          [&] { return branchResults; },
           [&]() -> Values {
             Value dS = b.mul(at(p, {i, j}), b.sub(b.round(at(dP, {i, j})), at(delta, {i})));
             Values state(values.drop_front());
@@ -134,8 +141,9 @@ void Backward::run() {
                   b.zeros(attention.valueSizes)};
   for (auto [index, capture] : llvm::enumerate(attention.captures))
     if (gradientPositions[index] != ~0u)
-      inits.push_back(b.zeros(isa<RankedTensorType>(capture.getType()) ? tensor::getMixedSizes(b, b.getLoc(), capture)
-                                                                       : SmallVector<OpFoldResult>()));
+      inits.push_back(b.zeros(isa<RankedTensorType>(capture.getType())
+                                  ? tensor::getMixedSizes(b, b.getLoc(), capture)
+                                  : SmallVector<OpFoldResult>()));
 
   Values results = attention.forEachChunk(
       inits, [&](ReferenceAttention::Chunk chunk, ValueRange values) { return buildChunk(chunk, values); });

@@ -23,11 +23,12 @@ struct ReferenceOptions {
   };
   ComputeType computeType = ComputeType::own;
 
-  /// Round QK^T, P, dP and the gradient of QK^T to the element type, as computations that keep them in memory do.
+  /// Round QK^T, P, dP and the gradient of QK^T to the element type, as computations that keep them in memory
+  /// do.
   bool roundIntermediates = false;
 
-  /// Give the function the f64 form of every floating argument and result: no result is rounded, and a chain of attention
-  /// operations is in f64 from end to end. Needs computeType = f64.
+  /// Give the function the f64 form of every floating argument and result: no result is rounded, and a chain
+  /// of attention operations is in f64 from end to end. Needs computeType = f64.
   bool f64Boundary = false;
 
   /// Query rows that are computed at a time; the memory used is O(chunkRows * kv_len).

@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
+#include <map>
 
 using namespace mlir;
 using namespace attn;
@@ -21,7 +22,8 @@ using namespace attn;
 
 ReferenceBuilder::ReferenceBuilder(Operation *op, Type elementType, const ReferenceOptions &options)
     : ImplicitLocOpBuilder(op->getLoc(), op), element(elementType), options(options) {
-  compute = options.computeType == ReferenceOptions::ComputeType::f64 ? getF64Type() : attn::getComputeType(elementType);
+  compute = options.computeType == ReferenceOptions::ComputeType::f64 ? getF64Type()
+                                                                      : attn::getComputeType(elementType);
 }
 
 Value ReferenceBuilder::constant(double value) {
@@ -54,24 +56,29 @@ Value ReferenceBuilder::zeros(ArrayRef<OpFoldResult> sizes) {
   return linalg::FillOp::create(*this, constant(0.0), empty(sizes)).getResult(0);
 }
 
-Value ReferenceBuilder::generic(ArrayRef<Access> ins, const Access &out, function_ref<Value(ValueRange)> body) {
-  unsigned numLoops = 0;
+Value ReferenceBuilder::generic(ArrayRef<Access> ins, const Access &out,
+                                function_ref<Value(ValueRange)> body) {
   SmallVector<Access> accesses(ins);
   accesses.push_back(out);
+  // Names of loops may have gaps; positions have none.
+  std::map<unsigned, unsigned> positions;
   for (const Access &access : accesses)
     for (unsigned loop : access.loops)
-      numLoops = std::max(numLoops, loop + 1);
+      positions[loop] = 0;
+  for (auto [position, entry] : llvm::enumerate(positions))
+    entry.second = position;
+  auto positionOf = [&](unsigned loop) { return positions[loop]; };
   SmallVector<AffineMap> maps;
   for (const Access &access : accesses)
-    maps.push_back(AffineMap::getMultiDimMapWithTargets(numLoops, access.loops, getContext()));
-  SmallVector<utils::IteratorType> iterators(numLoops, utils::IteratorType::reduction);
+    maps.push_back(AffineMap::getMultiDimMapWithTargets(
+        positions.size(), llvm::map_to_vector(access.loops, positionOf), getContext()));
+  SmallVector<utils::IteratorType> iterators(positions.size(), utils::IteratorType::reduction);
   for (unsigned loop : out.loops)
-    iterators[loop] = utils::IteratorType::parallel;
+    iterators[positions[loop]] = utils::IteratorType::parallel;
   SmallVector<Value> inputs = llvm::map_to_vector(ins, [](const Access &access) { return access.tensor; });
-  auto op = linalg::GenericOp::create(*this, TypeRange(out.tensor.getType()), inputs, ValueRange(out.tensor), maps,
-                                      iterators, [&](OpBuilder &, Location, ValueRange arguments) {
-                                        linalg::YieldOp::create(*this, body(arguments));
-                                      });
+  auto op = linalg::GenericOp::create(
+      *this, TypeRange(out.tensor.getType()), inputs, ValueRange(out.tensor), maps, iterators,
+      [&](OpBuilder &, Location, ValueRange arguments) { linalg::YieldOp::create(*this, body(arguments)); });
   return op.getResult(0);
 }
 
@@ -96,10 +103,11 @@ ReferenceBuilder::Values ReferenceBuilder::loop(Value end, Value step, ValueRang
     block->getTerminator()->erase();
   setInsertionPointToEnd(block);
   scf::YieldOp::create(*this, body(forOp.getInductionVar(), forOp.getRegionIterArgs()));
-  return llvm::to_vector(forOp.getResults());
+  return Values(forOp.getResults());
 }
 
-ReferenceBuilder::Values ReferenceBuilder::ifElse(Value condition, TypeRange types, function_ref<Values()> thenBody,
+ReferenceBuilder::Values ReferenceBuilder::ifElse(Value condition, TypeRange types,
+                                                  function_ref<Values()> thenBody,
                                                   function_ref<Values()> elseBody) {
   auto ifOp = scf::IfOp::create(*this, types, condition, /*addThenBlock=*/true, /*addElseBlock=*/true);
   InsertionGuard guard(*this);
@@ -107,7 +115,7 @@ ReferenceBuilder::Values ReferenceBuilder::ifElse(Value condition, TypeRange typ
   scf::YieldOp::create(*this, thenBody());
   setInsertionPointToEnd(ifOp.elseBlock());
   scf::YieldOp::create(*this, elseBody());
-  return llvm::to_vector(ifOp.getResults());
+  return Values(ifOp.getResults());
 }
 
 Value ReferenceBuilder::operand(Value value) {
@@ -132,8 +140,10 @@ void ReferenceBuilder::replaceResult(Value result, Value value) {
 ReferenceAttention::ReferenceAttention(ReferenceBuilder &b, AttentionOpInterface op)
     : query(b.operand(op.getQuery())), key(b.operand(op.getKey())), value(b.operand(op.getValue())),
       captures(llvm::map_to_vector(op.getCaptures(), [&](Value capture) { return b.operand(capture); })),
-      querySizes(tensor::getMixedSizes(b, b.getLoc(), query)), keySizes(tensor::getMixedSizes(b, b.getLoc(), key)),
-      valueSizes(tensor::getMixedSizes(b, b.getLoc(), value)), scale(b.constant(op.getScaleOrDefault())), b(b), op(op) {
+      querySizes(tensor::getMixedSizes(b, b.getLoc(), query)),
+      keySizes(tensor::getMixedSizes(b, b.getLoc(), key)),
+      valueSizes(tensor::getMixedSizes(b, b.getLoc(), value)), scale(b.constant(op.getScaleOrDefault())),
+      b(b), op(op) {
   Value queryLength = getValueOrCreateConstantIndexOp(b, b.getLoc(), querySizes[2]);
   Value keyLength = getValueOrCreateConstantIndexOp(b, b.getLoc(), keySizes[2]);
   inlining.queryLength = [=](OpBuilder &, Location, Value) { return queryLength; };
@@ -142,7 +152,8 @@ ReferenceAttention::ReferenceAttention(ReferenceBuilder &b, AttentionOpInterface
 }
 
 ReferenceBuilder::Values
-ReferenceAttention::forEachChunk(ValueRange inits, function_ref<ReferenceBuilder::Values(Chunk, ValueRange)> body) {
+ReferenceAttention::forEachChunk(ValueRange inits,
+                                 function_ref<ReferenceBuilder::Values(Chunk, ValueRange)> body) {
   auto size = [&](OpFoldResult size) { return getValueOrCreateConstantIndexOp(b, b.getLoc(), size); };
   Value batches = size(querySizes[0]), heads = size(querySizes[1]), keyHeads = size(keySizes[1]);
   Value length = size(querySizes[2]);
@@ -163,7 +174,8 @@ ReferenceAttention::forEachChunk(ValueRange inits, function_ref<ReferenceBuilder
 ReferenceAttention::Scores ReferenceAttention::buildScores(Chunk chunk) {
   enum { i, j, c };
   SmallVector<OpFoldResult> sizes = {chunk.rows, keySizes[2]};
-  Value product = buildProduct({rowsOf(query, chunk), {i, c}}, {keysOf(key, chunk), {j, c}}, {b.zeros(sizes), {i, j}});
+  Value product =
+      buildProduct({rowsOf(query, chunk), {i, c}}, {keysOf(key, chunk), {j, c}}, {b.zeros(sizes), {i, j}});
   Value scaled = b.generic({{product, {i, j}}}, {b.empty(sizes), {i, j}},
                            [&](ValueRange v) { return b.mul(b.round(v[0]), scale); });
   if (op.getScore().empty() && op.getMask().empty())
@@ -182,10 +194,12 @@ ReferenceAttention::Scores ReferenceAttention::buildScores(Chunk chunk) {
     };
     if (op.getMask().empty())
       return buildScore().front();
-    // Under a branch, not a select: a dropped pair must not read its captures, whose indices may be out of bounds there.
+    // Under a branch, not a select: a dropped pair must not read its captures, whose indices may be out of
+    // bounds there.
     Value keep = inlineRegion(b, op.getMask(), position, inlining);
     return b
-        .ifElse(keep, b.compute, buildScore, [&]() -> ReferenceBuilder::Values { return {b.constant(-INFINITY)}; })
+        .ifElse(keep, b.compute, buildScore,
+                [&]() -> ReferenceBuilder::Values { return {b.constant(-INFINITY)}; })
         .front();
   });
   return {scaled, score};
@@ -208,9 +222,9 @@ Value ReferenceAttention::buildProduct(const Access &lhs, const Access &rhs, con
 //===----------------------------------------------------------------------===//
 
 /// The part of a `(batch, heads, length, …)` tensor at one batch entry and head.
-static void getSlice(ReferenceBuilder &b, Value tensor, Value batch, Value head, OpFoldResult begin, OpFoldResult length,
-                     SmallVectorImpl<OpFoldResult> &offsets, SmallVectorImpl<OpFoldResult> &sizes,
-                     SmallVectorImpl<OpFoldResult> &strides) {
+static void getSlice(ReferenceBuilder &b, Value tensor, Value batch, Value head, OpFoldResult begin,
+                     OpFoldResult length, SmallVectorImpl<OpFoldResult> &offsets,
+                     SmallVectorImpl<OpFoldResult> &sizes, SmallVectorImpl<OpFoldResult> &strides) {
   auto type = cast<RankedTensorType>(tensor.getType());
   offsets.assign({batch, head, begin});
   sizes.assign({b.getIndexAttr(1), b.getIndexAttr(1), length});
@@ -231,8 +245,8 @@ static Value extract(ReferenceBuilder &b, Value tensor, Value batch, Value head,
   return tensor::ExtractSliceOp::create(b, reduced, tensor, offsets, sizes, strides);
 }
 
-static Value insert(ReferenceBuilder &b, Value tile, Value tensor, Value batch, Value head, OpFoldResult begin,
-                    OpFoldResult length) {
+static Value insert(ReferenceBuilder &b, Value tile, Value tensor, Value batch, Value head,
+                    OpFoldResult begin, OpFoldResult length) {
   SmallVector<OpFoldResult> offsets, sizes, strides;
   getSlice(b, tensor, batch, head, begin, length, offsets, sizes, strides);
   return tensor::InsertSliceOp::create(b, tile, tensor, offsets, sizes, strides);

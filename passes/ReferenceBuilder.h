@@ -49,7 +49,8 @@ public:
   // Tensors.
   mlir::Value empty(llvm::ArrayRef<mlir::OpFoldResult> sizes, mlir::Type type = {});
   mlir::Value zeros(llvm::ArrayRef<mlir::OpFoldResult> sizes);
-  /// `out[…] = body(ins[…]…, out[…])` over all loops, the last one innermost. Loops that `out` lacks are reductions.
+  /// `out[…] = body(ins[…]…, out[…])` over all loops, the last one innermost. Loops that `out` lacks are
+  /// reductions.
   mlir::Value generic(llvm::ArrayRef<Access> ins, const Access &out,
                       llvm::function_ref<mlir::Value(mlir::ValueRange)> body);
   /// Elementwise conversion, also of scalars.
@@ -94,8 +95,9 @@ public:
   };
 
   /// Runs `body` for every chunk, threading `inits` through.
-  ReferenceBuilder::Values forEachChunk(mlir::ValueRange inits,
-                                        llvm::function_ref<ReferenceBuilder::Values(Chunk, mlir::ValueRange)> body);
+  ReferenceBuilder::Values
+  forEachChunk(mlir::ValueRange inits,
+               llvm::function_ref<ReferenceBuilder::Values(Chunk, mlir::ValueRange)> body);
   Scores buildScores(Chunk chunk);
   /// A contraction `(i, j, c)` of two tiles.
   mlir::Value buildProduct(const Access &lhs, const Access &rhs, const Access &out, mlir::Value score = {});

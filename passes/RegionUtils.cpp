@@ -25,7 +25,8 @@ Value attn::convertFloat(OpBuilder &builder, Location loc, Value value, Type typ
     return arith::ExtFOp::create(builder, loc, type, value);
   // Between types of one width (f16 and bf16) neither holds the other: go through f32, which holds both.
   if (fromWidth == toWidth)
-    return arith::TruncFOp::create(builder, loc, type, convertFloat(builder, loc, value, builder.getF32Type()));
+    return arith::TruncFOp::create(builder, loc, type,
+                                   convertFloat(builder, loc, value, builder.getF32Type()));
   if (fromWidth == 64 && toWidth < 32)
     value = arith::TruncFOp::create(builder, loc, builder.getF32Type(), value);
   return arith::TruncFOp::create(builder, loc, type, value);
@@ -85,13 +86,15 @@ void Inliner::clone(Operation &op) {
       .Case([&](QLenOp length) { replace(options.queryLength(builder, loc, map(length.getBatch()))); })
       .Case([&](KvLenOp length) { replace(options.keyLength(builder, loc, map(length.getBatch()))); })
       .Case([&](AccumulateGradientOp accumulate) {
-        unsigned capture = cast<BlockArgument>(accumulate.getCapture()).getArgNumber() - GradientArgs::numFixed;
-        options.accumulateGradient(builder, loc, map(accumulate.getValue()), capture, map(accumulate.getIndices()),
-                                   state);
+        unsigned capture =
+            cast<BlockArgument>(accumulate.getCapture()).getArgNumber() - GradientArgs::numFixed;
+        options.accumulateGradient(builder, loc, map(accumulate.getValue()), capture,
+                                   map(accumulate.getIndices()), state);
       })
       .Case([&](scf::IfOp ifOp) { cloneIf(ifOp); })
       .Case([&](tensor::ExtractOp extract) {
-        Value read = tensor::ExtractOp::create(builder, loc, map(extract.getTensor()), map(extract.getIndices()));
+        Value read =
+            tensor::ExtractOp::create(builder, loc, map(extract.getTensor()), map(extract.getIndices()));
         Type type = extract.getType();
         replace(isa<FloatType>(type) ? convertFloat(builder, loc, read, convert(type)) : read);
       })
@@ -103,7 +106,8 @@ void Inliner::clone(Operation &op) {
         if (isa<FloatType>(in.getType()))
           in = convertFloat(builder, loc, in, bitcast.getIn().getType());
         Value out = arith::BitcastOp::create(builder, loc, bitcast.getType(), in);
-        replace(isa<FloatType>(out.getType()) ? convertFloat(builder, loc, out, convert(out.getType())) : out);
+        replace(isa<FloatType>(out.getType()) ? convertFloat(builder, loc, out, convert(out.getType()))
+                                              : out);
       })
       .Default([&](Operation *generic) {
         Operation *cloned = builder.clone(*generic, mapping);
@@ -122,13 +126,15 @@ void Inliner::clone(Operation &op) {
 }
 
 void Inliner::cloneIf(scf::IfOp op) {
-  bool threadState = !state.empty() && op.walk([](AccumulateGradientOp) { return WalkResult::interrupt(); })
-                                           .wasInterrupted();
-  SmallVector<Type> types = llvm::map_to_vector(op.getResultTypes(), [&](Type type) { return convert(type); });
+  bool threadState = !state.empty() &&
+                     op.walk([](AccumulateGradientOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  SmallVector<Type> types =
+      llvm::map_to_vector(op.getResultTypes(), [&](Type type) { return convert(type); });
   if (threadState)
     llvm::append_range(types, ValueRange(state).getTypes());
   bool withElse = threadState || !op.getElseRegion().empty();
-  auto cloned = scf::IfOp::create(builder, op.getLoc(), types, map(op.getCondition()), /*addThenBlock=*/true, withElse);
+  auto cloned =
+      scf::IfOp::create(builder, op.getLoc(), types, map(op.getCondition()), /*addThenBlock=*/true, withElse);
   cloneIfBranch(op.getThenRegion(), cloned.getThenRegion(), threadState);
   if (withElse)
     cloneIfBranch(op.getElseRegion(), cloned.getElseRegion(), threadState);
@@ -158,8 +164,8 @@ void Inliner::cloneIfBranch(Region &from, Region &to, bool threadState) {
   scf::YieldOp::create(builder, loc, yielded);
 }
 
-Value attn::inlineRegion(OpBuilder &builder, Region &region, ValueRange arguments, const RegionInlining &options,
-                         MutableArrayRef<Value> state) {
+Value attn::inlineRegion(OpBuilder &builder, Region &region, ValueRange arguments,
+                         const RegionInlining &options, MutableArrayRef<Value> state) {
   Inliner inliner(builder, options, state);
   Value result = inliner.run(region, arguments);
   llvm::copy(inliner.getState(), state.begin());
@@ -169,7 +175,7 @@ Value attn::inlineRegion(OpBuilder &builder, Region &region, ValueRange argument
 LogicalResult attn::verifyInlinable(Operation *op) {
   WalkResult result = op->walk([&](CallOpInterface call) {
     op->emitOpError("expected no calls in its regions, got '")
-        << call->getName() << "' of " << call.getCallableForCallee() << "; inline it first (--inline)";
+        << call->getName() << "'; inline what it calls first (--inline)";
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());

@@ -12,8 +12,8 @@
 #include <functional>
 
 namespace attn {
-/// Converts between floating types. Narrowing from f64 to f16 or bf16 goes through f32: no machine does it in one step,
-/// and the library calls that would (`__truncdfbf2`, `__truncdfhf2`) are missing from most.
+/// Converts between floating types. Narrowing from f64 to f16 or bf16 goes through f32: no machine does it in
+/// one step, and the library calls that would (`__truncdfbf2`, `__truncdfhf2`) are missing from most.
 mlir::Value convertFloat(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, mlir::Type type);
 
 /// How `inlineRegion` resolves what a region leaves open.
@@ -22,22 +22,23 @@ struct RegionInlining {
   /// The lengths of a batch entry, for `attn.q_len` and `attn.kv_len`.
   LengthFn queryLength, keyLength;
 
-  /// Replaces an `attn.accumulate_gradient`: adds `value` to the gradient of the capture number `capture` at `indices`.
-  /// `state` are values that are threaded through the region in program order (and through every `scf.if` that
-  /// accumulates): gradients held as tensors are updated by replacing their value here. Empty for gradients in memory.
+  /// Replaces an `attn.accumulate_gradient`: adds `value` to the gradient of the capture number `capture` at
+  /// `indices`. `state` are values that are threaded through the region in program order (and through every
+  /// `scf.if` that accumulates): gradients held as tensors are updated by replacing their value here. Empty
+  /// for gradients in memory.
   using AccumulateFn =
       std::function<void(mlir::OpBuilder &, mlir::Location, mlir::Value value, unsigned capture,
                          mlir::ValueRange indices, llvm::MutableArrayRef<mlir::Value> state)>;
   AccumulateFn accumulateGradient;
 
-  /// When set, f32 computations become f64 ones: constants and reads of captures are extended, other floating types keep
-  /// their meaning (a `truncf` to bf16 still rounds). Fast-math flags are dropped.
+  /// When set, f32 computations become f64 ones: constants and reads of captures are extended, other floating
+  /// types keep their meaning (a `truncf` to bf16 still rounds). Fast-math flags are dropped.
   bool widenToF64 = false;
 };
 
-/// Inlines a score, mask or gradient region at scalar arguments and returns the value that it yields. `arguments` are the
-/// fixed arguments, then the captures; floating ones are converted to what the region expects, so a captured tensor may
-/// have any floating element type.
+/// Inlines a score, mask or gradient region at scalar arguments and returns the value that it yields.
+/// `arguments` are the fixed arguments, then the captures; floating ones are converted to what the region
+/// expects, so a captured tensor may have any floating element type.
 mlir::Value inlineRegion(mlir::OpBuilder &builder, mlir::Region &region, mlir::ValueRange arguments,
                          const RegionInlining &options, llvm::MutableArrayRef<mlir::Value> state = {});
 
