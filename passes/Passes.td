@@ -63,6 +63,87 @@ def DecomposeReferencePass : Pass<"attn-decompose-reference", "::mlir::ModuleOp"
                            "::mlir::math::MathDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
 
+def SetTargetPass : Pass<"attn-set-target", "::mlir::ModuleOp"> {
+  let summary = "Put the machine to compile for on the module";
+  let description = [{
+    Sets the attribute `attn.target` of the module to the named machine: the vector width or shared memory that its
+    architecture guarantees. The runtime sets it from the machine that it finds instead.
+
+    Example: `--attn-set-target=arch=x86_64_v3` gives
+    ```mlir
+    module attributes {attn.target = #attn.target<arch = x86_64_v3, vector_bits = 256, vector_registers = 16, ...>}
+    ```
+  }];
+  let options = [Option<"arch", "arch", "std::string", "\"x86_64_v3\"",
+                        "x86_64, x86_64_v3, x86_64_v4, aarch64, sm_80, sm_86, sm_89, sm_90a, sm_100a or sm_120a">];
+}
+
+def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
+  let summary = "Plan attention: choose a schedule and find the ranges that each block visits";
+  let description = [{
+    Replaces `attn.attention` by an `attn.online_attention forward`, and `attn.attention_backward` by the computation of delta
+    (a row sum) and two of them, `dq` and `dkdv`. The schedule is chosen by a pure function of shape, element type and
+    target (`passes/ChooseSchedule.h`), or given by the options; the ranges come from the mask region
+    (`passes/MaskStructure.h`). Each candidate of the choice is a remark of category `attn-plan`, with the reason why it lost.
+
+    Refused: a module without `attn.target`, f8E4M3FN tensors, regions with calls (inline them first), an
+    `attn.attention_backward` with a score but without its gradient (differentiate first).
+
+    Example: see `attn.online_attention`.
+  }];
+  let options = [
+    Option<"blockM", "block-m", "int64_t", "0", "Queries in a block; 0 chooses">,
+    Option<"blockN", "block-n", "int64_t", "0", "Keys in a block; 0 chooses">,
+    Option<"keyOuter", "key-outer", "bool", "false", "Forward: blocks of keys in the outer loop (FlashAttention-1)">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def SplitKvPass : Pass<"attn-split-kv", "::mlir::ModuleOp"> {
+  let summary = "Compute the keys of a forward in independent parts";
+  let description = [{
+    Gives each `attn.online_attention forward` `kv_splits` parts and combines them by a balanced tree of `attn.merge`
+    (flash decoding: work for all cores when there are few queries and many keys). With `splits=0` the number follows from
+    the target and the static sizes, and is 1 where these are not known.
+
+    Example: with `--attn-split-kv=splits=2`
+    ```mlir
+    %parts, %lses = attn.online_attention forward %q, %k, %v schedule(<..., kv_splits = 2, ...>)
+      : (tensor<1x8x1x64xf32>, ...) -> (tensor<2x1x8x1x64xf32>, tensor<2x1x8x1xf32>)
+    %out, %lse = attn.merge %part_0, %lse_0, %part_1, %lse_1 : tensor<1x8x1x64xf32>, tensor<1x8x1xf32>
+    ```
+  }];
+  let options = [Option<"splits", "splits", "int64_t", "0", "Parts, up to 64; 0 chooses">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def LowerOnlinePass : Pass<"attn-lower-online", "::mlir::ModuleOp"> {
+  let summary = "Lower online attention to loops over tiles for the CPU";
+  let description = [{
+    Each `attn.online_attention` becomes one `scf.forall` over its blocks (of every head and batch entry). A block packs its
+    rows into tiles of the compute type and streams the other dimension through them; vectors run along the blocked
+    dimension (queries for forward and dq, keys for dkdv). Score and mask are evaluated for a vector of pairs at once; a
+    block that meets no visited range is skipped, and one that meets no masked range does not evaluate the mask. With
+    `key_outer` the work item is a whole head and the running maximum, sum and output of its queries are in memory.
+    The memory used beside the results is O(1) a thread, or O(q_len) a head with `key_outer`.
+
+    The result is scf, vector, memref and arith over `bufferization.to_buffer` of the operands; the results are new buffers.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::bufferization::BufferizationDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+                           "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+def LowerMergePass : Pass<"attn-lower-merge", "::mlir::ModuleOp"> {
+  let summary = "Lower attn.merge to linalg";
+  let description = [{
+    Each `attn.merge` becomes element-wise `linalg.generic` operations by the formula of the operation.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 //===----------------------------------------------------------------------===//
 // From bufferized loops to the LLVM dialect
 //===----------------------------------------------------------------------===//

@@ -50,7 +50,21 @@ using namespace attn;
 //===----------------------------------------------------------------------===//
 
 void attn::buildAttentionPipeline(OpPassManager &pm, const CpuPipelineOptions &options) {
-  // The passes from attn operations to tensors, linalg and loops go here.
+  pm.addPass(createInlinerPass());
+  pm.addPass(createCanonicalizerPass());
+  PlanPassOptions plan;
+  plan.blockM = options.blockM;
+  plan.blockN = options.blockN;
+  plan.keyOuter = options.keyOuter;
+  pm.addPass(createPlanPass(plan));
+  SplitKvPassOptions split;
+  split.splits = options.kvSplits;
+  pm.addPass(createSplitKvPass(split));
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createLowerMergePass());
+  pm.addPass(createLowerOnlinePass());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
 }
 
 //===----------------------------------------------------------------------===//

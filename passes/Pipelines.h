@@ -20,7 +20,15 @@ class OpPassManager;
 } // namespace mlir
 
 namespace attn {
-struct CpuPipelineOptions : mlir::PassPipelineOptions<CpuPipelineOptions> {};
+struct CpuPipelineOptions : mlir::PassPipelineOptions<CpuPipelineOptions> {
+  Option<int64_t> blockM{*this, "block-m", llvm::cl::desc("Queries in a block; 0 chooses"),
+                         llvm::cl::init(0)};
+  Option<int64_t> blockN{*this, "block-n", llvm::cl::desc("Keys in a block; 0 chooses"), llvm::cl::init(0)};
+  Option<bool> keyOuter{*this, "key-outer", llvm::cl::desc("Forward: blocks of keys in the outer loop"),
+                        llvm::cl::init(false)};
+  Option<int64_t> kvSplits{*this, "kv-splits", llvm::cl::desc("Parts the keys are computed in; 0 chooses"),
+                           llvm::cl::init(0)};
+};
 
 /// From attn operations to loops over buffers: what remains is tensor, linalg, bufferization, scf, vector and
 /// memref.

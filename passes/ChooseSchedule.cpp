@@ -1,0 +1,128 @@
+//===- ChooseSchedule.cpp - the schedule of an online attention --------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/ChooseSchedule.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace attn;
+
+ShapeClass ShapeClass::get(AttentionOpInterface op, KernelKind kind) {
+  auto known = [](int64_t size) {
+    return ShapedType::isDynamic(size) ? std::nullopt : std::optional<int64_t>(size);
+  };
+  ArrayRef<int64_t> query = op.getQuery().getType().getShape();
+  ArrayRef<int64_t> heads = kind == KernelKind::dkdv ? op.getKey().getType().getShape() : query;
+  ShapeClass shape{kind, op.getHeadDim(), op.getValueDim(), op.getComputeType().getWidth(), {}, {}, {}};
+  if (known(query[0]) && known(heads[1]))
+    shape.batchTimesHeads = query[0] * heads[1];
+  shape.qLen = known(query[2]);
+  shape.kvLen = known(op.getKey().getType().getDimSize(2));
+  return shape;
+}
+
+namespace {
+/// The register tile of a matrix product: rows x vectors accumulators, the vectors of a row of b and one
+/// broadcast.
+struct RegisterTile {
+  int64_t rows, vectors;
+};
+} // namespace
+
+static RegisterTile chooseRegisterTile(TargetAttr target) {
+  // 8 x 2 + 2 + 1 of 32 registers, 4 x 2 + 2 + 1 of 16. Both have accumulators enough to hide the latency of
+  // two FMA units (4 cycles x 2), and at least 1.3 FMAs for each load.
+  return target.getVectorRegisters() >= 32 ? RegisterTile{8, 2} : RegisterTile{4, 2};
+}
+
+/// Bytes of the tiles of one work item.
+static void measure(ScheduleCandidate &candidate, const ShapeClass &shape) {
+  int64_t bytes = shape.computeBits / 8, m = candidate.blockM, n = candidate.blockN, d = shape.headDim,
+          c = shape.valueDim;
+  switch (shape.kind) {
+  case KernelKind::forward:
+    candidate.hotBytes = bytes * (m * n + std::max(d, c) * (m + n));
+    candidate.totalBytes = bytes * (m * n + (d + c) * (m + n));
+    break;
+  case KernelKind::dq:
+    candidate.hotBytes = bytes * (2 * m * n + std::max(d, c) * (m + n));
+    candidate.totalBytes = bytes * (2 * m * n + (d + c) * (m + n) + d * m);
+    break;
+  case KernelKind::dkdv:
+    candidate.hotBytes = bytes * (2 * m * n + std::max(d, c) * (m + n));
+    candidate.totalBytes = bytes * (2 * m * n + (d + c) * (m + n) + (d + c) * n);
+    break;
+  }
+}
+
+FailureOr<ScheduleChoice> attn::chooseSchedule(function_ref<InFlightDiagnostic()> emitError,
+                                               const ShapeClass &shape, TargetAttr target,
+                                               const ScheduleOverrides &overrides) {
+  if (target.isGpu())
+    return emitError() << "expected a CPU target, got " << target << "; GPU targets have no schedules yet";
+  RegisterTile tile = chooseRegisterTile(target);
+  int64_t vectorLength = target.getVectorLength(shape.computeBits);
+  int64_t laneMultiple = vectorLength * tile.vectors;
+  bool lanesAreKeys = shape.kind == KernelKind::dkdv;
+
+  std::optional<int64_t> laneLength = lanesAreKeys ? shape.kvLen : shape.qLen;
+  std::optional<int64_t> rowLength = lanesAreKeys ? shape.qLen : shape.kvLen;
+  int64_t lanesGiven = lanesAreKeys ? overrides.blockN : overrides.blockM;
+  int64_t rowsGiven = lanesAreKeys ? overrides.blockM : overrides.blockN;
+  if (lanesGiven % laneMultiple != 0)
+    return emitError() << "expected " << (lanesAreKeys ? "block_n" : "block_m") << " to be a multiple of "
+                       << laneMultiple << " (" << tile.vectors << " vectors of " << vectorLength << "), got "
+                       << lanesGiven;
+
+  auto longest = [](int64_t wanted, std::optional<int64_t> length, int64_t multiple) {
+    int64_t needed = length ? llvm::alignTo(std::max<int64_t>(*length, 1), multiple) : wanted;
+    return std::min<int64_t>(llvm::alignTo(wanted, multiple), needed);
+  };
+  ScheduleChoice choice;
+  int64_t budget = target.getL2Bytes() / 2;
+  static constexpr std::pair<int64_t, int64_t> sizes[] = {{64, 128}, {64, 64}, {32, 64},
+                                                          {32, 32},  {16, 16}, {1, 8}};
+  for (auto [lanesWanted, rowsWanted] : sizes) {
+    int64_t lanes = lanesGiven ? lanesGiven : longest(lanesWanted, laneLength, laneMultiple);
+    int64_t rows = rowsGiven ? rowsGiven : longest(rowsWanted, rowLength, tile.rows);
+    ScheduleCandidate candidate{lanesAreKeys ? rows : lanes, lanesAreKeys ? lanes : rows, 0, 0, ""};
+    auto isSame = [&](const ScheduleCandidate &other) {
+      return other.blockM == candidate.blockM && other.blockN == candidate.blockN;
+    };
+    if (llvm::any_of(choice.candidates, isSame))
+      continue;
+    measure(candidate, shape);
+    bool given = lanesGiven && rowsGiven;
+    bool isLast = lanesWanted == std::end(sizes)[-1].first;
+    if (candidate.hotBytes > budget && !given && !isLast)
+      candidate.rejection = llvm::formatv(
+          "{0} bytes used in each step exceed half of the L2 cache, {1} bytes", candidate.hotBytes, budget);
+    choice.candidates.push_back(candidate);
+    if (candidate.rejection.empty())
+      break;
+  }
+  ScheduleCandidate &chosen = choice.candidates.back();
+  chosen.rejection.clear();
+  choice.schedule =
+      ScheduleAttr::getChecked(emitError, target.getContext(), chosen.blockM, chosen.blockN, overrides.order,
+                               /*kv_splits=*/int64_t{1}, vectorLength, tile.rows, tile.vectors);
+  if (!choice.schedule)
+    return failure();
+  return choice;
+}
+
+int64_t attn::chooseKvSplits(const ShapeClass &shape, TargetAttr target, ScheduleAttr schedule) {
+  if (!shape.batchTimesHeads || !shape.qLen || !shape.kvLen || schedule.getOrder() == LoopOrder::key_outer)
+    return 1;
+  int64_t items = *shape.batchTimesHeads * llvm::divideCeil(*shape.qLen, schedule.getBlockM());
+  if (items == 0 || items >= target.getMultiprocessors())
+    return 1;
+  int64_t minimumPart = 4 * schedule.getBlockN();
+  int64_t wanted = llvm::divideCeil(target.getMultiprocessors(), items);
+  return std::max<int64_t>(1, std::min(wanted, *shape.kvLen / minimumPart));
+}

@@ -1,0 +1,61 @@
+//===- ChooseSchedule.h - the schedule of an online attention ----------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_PASSES_CHOOSESCHEDULE_H
+#define ATTN_PASSES_CHOOSESCHEDULE_H
+
+#include "dialect/AttnDialect.h"
+#include <optional>
+#include <string>
+
+namespace attn {
+
+/// What the choice depends on. Lengths that are not static are unknown.
+struct ShapeClass {
+  KernelKind kind;
+  int64_t headDim, valueDim;
+  unsigned computeBits;
+  std::optional<int64_t> batchTimesHeads, qLen, kvLen;
+
+  static ShapeClass get(AttentionOpInterface op, KernelKind kind);
+};
+
+/// Numbers given by hand; 0 leaves the choice open.
+struct ScheduleOverrides {
+  int64_t blockM = 0, blockN = 0;
+  LoopOrder order = LoopOrder::query_outer;
+};
+
+struct ScheduleCandidate {
+  int64_t blockM, blockN;
+  /// Tiles that every block of the inner loop touches again, and all tiles of one work item, in bytes.
+  int64_t hotBytes, totalBytes;
+  /// Why it lost; empty for the one chosen.
+  std::string rejection;
+};
+
+struct ScheduleChoice {
+  ScheduleAttr schedule;
+  /// In the order in which they were considered; the last one is the chosen one.
+  llvm::SmallVector<ScheduleCandidate> candidates;
+};
+
+/// Chooses for a CPU target, as a pure function of its arguments: the largest tile whose hot part stays in
+/// half of the L2 cache, not longer than a block of a static length needs. Vectors are the target's widest;
+/// the register tile of the matrix products is what its registers hold. Fails, with a sentence, where the
+/// numbers given by hand cannot be.
+llvm::FailureOr<ScheduleChoice> chooseSchedule(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
+                                               const ShapeClass &shape, TargetAttr target,
+                                               const ScheduleOverrides &overrides);
+
+/// In how many parts the keys are computed: 1, unless there are fewer blocks of queries than cores (all sizes
+/// static) and keys enough to give each part a few blocks.
+int64_t chooseKvSplits(const ShapeClass &shape, TargetAttr target, ScheduleAttr schedule);
+
+} // namespace attn
+
+#endif // ATTN_PASSES_CHOOSESCHEDULE_H

@@ -1,0 +1,98 @@
+//===- CpuTile.h - loops and matrix products over tiles for the CPU ----------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A tile is a small static buffer in the compute type. Its last dimension is `lanes` wide: vectors run along
+// the blocked dimension of the attention (queries for forward and dq, keys for dkdv). The other operand of
+// every product is then read one element at a time and broadcast, so neither keys nor values are ever
+// transposed, and the statistics of a row of scores are plain vector operations, without a reduction across
+// lanes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_PASSES_CPUTILE_H
+#define ATTN_PASSES_CPUTILE_H
+
+#include "dialect/AttnDialect.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace attn {
+
+/// A block of rows of one head of a 4-D tensor: rows [begin, begin + count) of `buffer[batch, head]`.
+struct RowBlock {
+  mlir::Value buffer, batch, head, begin, count;
+};
+
+class TileBuilder {
+public:
+  TileBuilder(mlir::ImplicitLocOpBuilder &builder, mlir::FloatType compute, ScheduleAttr schedule)
+      : b(builder), compute(compute), schedule(schedule) {}
+
+  mlir::ImplicitLocOpBuilder &b;
+  mlir::FloatType compute;
+  ScheduleAttr schedule;
+
+  int64_t vectorLength() const { return schedule.getVectorLength(); }
+  mlir::VectorType vectorType() const { return mlir::VectorType::get({vectorLength()}, compute); }
+  /// `size` rounded up to whole register tiles of rows.
+  int64_t paddedRows(int64_t size) const { return llvm::alignTo(size, schedule.getRegisterRows()); }
+
+  //===--- constants and arithmetic ---===//
+  mlir::Value index(int64_t value);
+  mlir::Value scalar(double value);
+  mlir::Value splat(double value);
+  /// The integers start, start + 1, … as i32 lanes, none above `last`. Lanes past the end of a block repeat
+  /// its last row, so that they read nothing out of bounds; their results are not stored.
+  mlir::Value laneIndices(mlir::Value start, mlir::Value last);
+  mlir::Value isMinusInfinity(mlir::Value value);
+  mlir::Value select(mlir::Value condition, mlir::Value onTrue, mlir::Value onFalse);
+  mlir::Value ceilDiv(mlir::Value value, int64_t divisor);
+
+  //===--- loops ---===//
+  void loop(mlir::Value begin, mlir::Value end, int64_t step, llvm::function_ref<void(mlir::Value)> body);
+  llvm::SmallVector<mlir::Value>
+  loop(mlir::Value begin, mlir::Value end, int64_t step, mlir::ValueRange initial,
+       llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
+  void ifThen(mlir::Value condition, llvm::function_ref<void()> body);
+  void ifElse(mlir::Value condition, llvm::function_ref<void()> onTrue, llvm::function_ref<void()> onFalse);
+
+  //===--- tiles ---===//
+  /// A tile on the stack, aligned to a cache line.
+  mlir::Value allocate(llvm::ArrayRef<int64_t> shape);
+  mlir::Value loadVector(mlir::Value tile, mlir::ValueRange indices);
+  void storeVector(mlir::Value value, mlir::Value tile, mlir::ValueRange indices);
+  void fill(mlir::Value tile, double value);
+
+  /// tile[r, c] = rows[r, c] for r < count, c < width; 0 elsewhere in the tile.
+  void packRows(const RowBlock &rows, int64_t width, mlir::Value tile);
+  /// tile[c, r] = rows[r, c] for r < count, c < width; 0 in the other lanes.
+  void packTransposed(const RowBlock &rows, int64_t width, mlir::Value tile);
+  /// rows[r, c] = tile[c, r] for r < count, c < width, rounded to the buffer's type.
+  void storeTransposed(mlir::Value tile, const RowBlock &rows, int64_t width);
+
+  /// c[i, l] = init + sum over k < depth of a[i, k] * b[k, l], or of a[k, i] * b[k, l] with `aTransposed`.
+  struct Product {
+    mlir::Value a;
+    bool aTransposed;
+    mlir::Value b;
+    mlir::Value c;
+    int64_t rows;
+    mlir::Value depth;
+    /// Null: init = 0. A 1-D tile: init = c[i, l] * factors[l].
+    mlir::Value factors;
+    bool accumulate;
+  };
+  void product(const Product &p);
+
+private:
+  mlir::Value toCompute(mlir::Value value);
+  mlir::Value fromCompute(mlir::Value value, mlir::Type element);
+};
+
+} // namespace attn
+
+#endif // ATTN_PASSES_CPUTILE_H

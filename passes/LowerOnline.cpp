@@ -1,0 +1,269 @@
+//===- LowerOnline.cpp - --attn-lower-online ---------------------------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/LowerOnline.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace attn;
+
+namespace attn {
+#define GEN_PASS_DEF_LOWERONLINEPASS
+#include "passes/Passes.h.inc"
+} // namespace attn
+
+//===----------------------------------------------------------------------===//
+// Operands and results
+//===----------------------------------------------------------------------===//
+
+OnlineLowering::OnlineLowering(OpBuilder &builder, OnlineAttentionOp op)
+    : op(op), b(op.getLoc(), builder), t(b, op.getComputeType(), op.getSchedule()), headDim(op.getHeadDim()),
+      valueDim(op.getValueDim()) {
+  query = toBuffer(op.getQuery());
+  key = toBuffer(op.getKey());
+  value = toBuffer(op.getValue());
+  batches = dim(query, 0);
+  qHeads = dim(query, 1);
+  kvHeads = dim(key, 1);
+  // Without key heads there is no work, but the division is evaluated all the same.
+  Value one = t.index(1);
+  group = arith::MaxSIOp::create(
+      b, arith::DivSIOp::create(b, qHeads, arith::MaxSIOp::create(b, kvHeads, one)), one);
+  context.qLen = dim(query, 2);
+  context.kvLen = dim(key, 2);
+  for (Value capture : op.getCaptures())
+    context.captures.push_back(isa<RankedTensorType>(capture.getType()) ? toBuffer(capture) : capture);
+}
+
+Value OnlineLowering::toBuffer(Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  SmallVector<int64_t> strides(type.getRank(), ShapedType::kDynamic);
+  MemRefLayoutAttrInterface layout;
+  if (!strides.empty()) {
+    strides.back() = 1;
+    layout = StridedLayoutAttr::get(b.getContext(), ShapedType::kDynamic, strides);
+  } else {
+    layout = StridedLayoutAttr::get(b.getContext(), ShapedType::kDynamic, {});
+  }
+  auto memref = MemRefType::get(type.getShape(), type.getElementType(), layout);
+  return bufferization::ToBufferOp::create(b, memref, tensor, /*read_only=*/true);
+}
+
+Value OnlineLowering::allocateResult(unsigned index) {
+  auto type = cast<RankedTensorType>(op.getResult(index).getType());
+  // Every result has the shape of a tensor that is there, up to the last dimension and a leading one of
+  // splits.
+  Value like = op.getKind() == KernelKind::dkdv ? (index == 0 ? key : value) : query;
+  int64_t leading = op.getSchedule().getKvSplits() > 1 ? 1 : 0;
+  if (op.getKind() == KernelKind::dq && index > 0) {
+    SmallVector<Value> floating;
+    for (Value capture : context.captures)
+      if (isa<FloatType>(getElementTypeOrSelf(capture.getType())))
+        floating.push_back(capture);
+    like = floating[index - 1];
+  }
+  SmallVector<Value> dynamicDims;
+  for (auto [position, size] : llvm::enumerate(type.getShape()))
+    if (ShapedType::isDynamic(size))
+      dynamicDims.push_back(dim(like, position - leading));
+  return memref::AllocOp::create(b, MemRefType::get(type.getShape(), type.getElementType()), dynamicDims);
+}
+
+void OnlineLowering::replaceOp(ValueRange buffers) {
+  for (auto [result, buffer] : llvm::zip_equal(op.getResults(), buffers))
+    result.replaceAllUsesWith(bufferization::ToTensorOp::create(b, result.getType(), buffer,
+                                                                /*restrict=*/true,
+                                                                /*writable=*/true));
+  op.erase();
+}
+
+Value OnlineLowering::dim(Value buffer, int64_t position) {
+  return b.createOrFold<memref::DimOp>(buffer, position);
+}
+
+//===----------------------------------------------------------------------===//
+// Work
+//===----------------------------------------------------------------------===//
+
+void OnlineLowering::forEachWorkItem(Value heads, Value length, int64_t blockSize, int64_t splits,
+                                     function_ref<void(const WorkItem &)> body) {
+  Value numBlocks = t.ceilDiv(length, blockSize);
+  Value numSplits = t.index(splits);
+  Value total = arith::MulIOp::create(b, arith::MulIOp::create(b, batches, heads),
+                                      arith::MulIOp::create(b, numBlocks, numSplits));
+  auto forall = scf::ForallOp::create(b, ArrayRef<OpFoldResult>{total}, ValueRange(), std::nullopt);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(forall.getBody());
+
+  Value work = forall.getInductionVar(0);
+  auto takeDigit = [&](Value base) -> Value {
+    Value digit = arith::RemSIOp::create(b, work, base);
+    work = arith::DivSIOp::create(b, work, base);
+    return digit;
+  };
+  WorkItem item;
+  if (splits > 1)
+    item.split = takeDigit(numSplits);
+  Value block = takeDigit(numBlocks);
+  item.head = takeDigit(heads);
+  item.batch = work;
+  block = arith::SubIOp::create(b, arith::SubIOp::create(b, numBlocks, t.index(1)), block);
+  item.begin = arith::MulIOp::create(b, block, t.index(blockSize));
+  item.count = arith::MinSIOp::create(b, arith::SubIOp::create(b, length, item.begin), t.index(blockSize));
+  item.kvHead = op.blocksKeys() ? item.head : arith::DivSIOp::create(b, item.head, group).getResult();
+  body(item);
+}
+
+BlockRanges OnlineLowering::evaluateRanges(Value batch, Value head, Value begin, Value end) {
+  BlockRanges ranges;
+  if (op.getRanges().empty()) {
+    ranges.all = true;
+    return ranges;
+  }
+  RegionVectorizer region(op.getRanges(), context, /*lanes=*/1, /*alwaysSpeculative=*/false);
+  region.bind(RangesArgs::batch, batch);
+  region.bind(RangesArgs::head, head);
+  region.bind(RangesArgs::begin, begin);
+  region.bind(RangesArgs::end, end);
+  SmallVector<Value> bounds = region.finish(b);
+  auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());
+  size_t next = 0;
+  auto take = [&](size_t count, SmallVectorImpl<BlockRanges::Range> &into) {
+    for (size_t i = 0; i < count; ++i)
+      into.emplace_back(bounds[next + i], bounds[next + count + i]);
+    next += 2 * count;
+  };
+  take(yield.getVisitedBegins().size(), ranges.visited);
+  take(yield.getMaskedBegins().size(), ranges.masked);
+  return ranges;
+}
+
+Value OnlineLowering::meetsAny(ArrayRef<BlockRanges::Range> ranges, Value begin, Value end) {
+  Value any;
+  for (auto [first, last] : ranges) {
+    // max(first, begin) < min(last, end): also false for a range that is empty itself.
+    Value meets = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, arith::MaxSIOp::create(b, first, begin),
+                                        arith::MinSIOp::create(b, last, end));
+    any = any ? arith::OrIOp::create(b, any, meets).getResult() : meets;
+  }
+  return any ? any : arith::ConstantIntOp::create(b, 0, 1);
+}
+
+void OnlineLowering::forEachVisitedBlock(const BlockRanges &ranges, Value begin, Value end, int64_t blockSize,
+                                         function_ref<void(Value, Value, Value)> body) {
+  if (!ranges.all) {
+    // The loop runs over the hull of the visited ranges; blocks between them are skipped one by one.
+    Value hullBegin = end, hullEnd = begin;
+    for (auto [first, last] : ranges.visited) {
+      if (ranges.visited.size() > 1) {
+        Value isEmpty = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, first, last);
+        first = t.select(isEmpty, end, first);
+        last = t.select(isEmpty, begin, last);
+      }
+      hullBegin = arith::MinSIOp::create(b, hullBegin, first);
+      hullEnd = arith::MaxSIOp::create(b, hullEnd, last);
+    }
+    begin = arith::MaxSIOp::create(b, begin, hullBegin);
+    end = arith::MinSIOp::create(b, end, hullEnd);
+  }
+  t.loop(begin, end, blockSize, [&](Value block) {
+    Value count = arith::MinSIOp::create(b, arith::SubIOp::create(b, end, block), t.index(blockSize));
+    Value blockEnd = arith::AddIOp::create(b, block, count);
+    auto visit = [&] {
+      Value masked = ranges.masked.empty() ? Value() : meetsAny(ranges.masked, block, blockEnd);
+      body(block, count, masked);
+    };
+    if (ranges.visited.size() > 1)
+      t.ifThen(meetsAny(ranges.visited, block, blockEnd), visit);
+    else
+      visit();
+  });
+}
+
+void OnlineLowering::withAndWithoutMask(Value masked, function_ref<void(bool)> body) {
+  if (!masked)
+    return body(false);
+  t.ifElse(masked, [&] { body(true); }, [&] { body(false); });
+}
+
+//===----------------------------------------------------------------------===//
+// Regions
+//===----------------------------------------------------------------------===//
+
+// A score or gradient under a mask is also evaluated for pairs that are dropped, so it is speculative.
+
+std::optional<RegionVectorizer> OnlineLowering::prepareScore(Value batch, Value head) {
+  if (op.getScore().empty())
+    return std::nullopt;
+  RegionVectorizer region(op.getScore(), context, t.vectorLength(),
+                          /*alwaysSpeculative=*/!op.getMask().empty());
+  region.bind(ScoreArgs::batch, batch);
+  region.bind(ScoreArgs::head, head);
+  region.advance(b);
+  return region;
+}
+
+std::optional<RegionVectorizer> OnlineLowering::prepareMask(Value batch, Value head) {
+  if (op.getMask().empty())
+    return std::nullopt;
+  RegionVectorizer region(op.getMask(), context, t.vectorLength(), /*alwaysSpeculative=*/false);
+  region.bind(MaskArgs::batch, batch);
+  region.bind(MaskArgs::head, head);
+  region.advance(b);
+  return region;
+}
+
+std::optional<RegionVectorizer> OnlineLowering::prepareGradient(Value batch, Value head) {
+  if (op.getGradient().empty())
+    return std::nullopt;
+  RegionVectorizer region(op.getGradient(), context, t.vectorLength(),
+                          /*alwaysSpeculative=*/!op.getMask().empty());
+  region.bind(GradientArgs::batch, batch);
+  region.bind(GradientArgs::head, head);
+  region.advance(b);
+  return region;
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct LowerOnlinePass : attn::impl::LowerOnlinePassBase<LowerOnlinePass> {
+  void runOnOperation() override {
+    SmallVector<OnlineAttentionOp> ops;
+    getOperation()->walk([&](OnlineAttentionOp op) { ops.push_back(op); });
+    for (OnlineAttentionOp op : ops) {
+      if (isa<Float8E4M3FNType>(op.getElementType())) {
+        op.emitOpError(
+            "f8E4M3FN tensors are not lowered yet; convert query, key and value to bf16, f16 or f32 first");
+        return signalPassFailure();
+      }
+      OpBuilder builder(op);
+      switch (op.getKind()) {
+      case KernelKind::forward:
+        lowerOnlineForward(builder, op);
+        break;
+      case KernelKind::dq:
+        lowerOnlineDq(builder, op);
+        break;
+      case KernelKind::dkdv:
+        lowerOnlineDkdv(builder, op);
+        break;
+      }
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,83 @@
+//===- LowerOnline.h - what the CPU kernels of an online attention share -----===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_PASSES_LOWERONLINE_H
+#define ATTN_PASSES_LOWERONLINE_H
+
+#include "passes/CpuTile.h"
+#include "passes/VectorizeRegion.h"
+
+namespace attn {
+
+/// One unit of work: a block [begin, begin + count) of the blocked dimension of one head.
+struct WorkItem {
+  mlir::Value batch, head, kvHead;
+  RowBlock rows(mlir::Value buffer, bool ofKeys) const {
+    return {buffer, batch, ofKeys ? kvHead : head, begin, count};
+  }
+  mlir::Value begin, count;
+  /// Which part of the keys, with `kv_splits`; null without.
+  mlir::Value split;
+};
+
+/// The ranges of one block, as the ranges region yields them.
+struct BlockRanges {
+  using Range = std::pair<mlir::Value, mlir::Value>;
+  llvm::SmallVector<Range> visited, masked;
+  /// Without a mask everything is visited and nothing masked.
+  bool all = false;
+};
+
+/// Base of the lowerings of each kernel kind: operands as buffers, lengths, the loop over work items, the
+/// regions.
+class OnlineLowering {
+public:
+  OnlineLowering(mlir::OpBuilder &builder, OnlineAttentionOp op);
+
+protected:
+  /// The operand as a strided buffer that is only read.
+  mlir::Value toBuffer(mlir::Value tensor);
+  /// A buffer for a result of the operation.
+  mlir::Value allocateResult(unsigned index);
+  void replaceOp(mlir::ValueRange buffers);
+
+  mlir::Value dim(mlir::Value buffer, int64_t position);
+  /// Runs `body` in parallel for every block of every head of every batch entry (and every split), the last
+  /// blocks first: under a causal mask they are the longest.
+  void forEachWorkItem(mlir::Value heads, mlir::Value length, int64_t blockSize, int64_t splits,
+                       llvm::function_ref<void(const WorkItem &)> body);
+
+  BlockRanges evaluateRanges(mlir::Value batch, mlir::Value head, mlir::Value begin, mlir::Value end);
+  /// Runs `body(begin, count, masked)` for every block of `blockSize` within [begin, end) that meets a
+  /// visited range; `masked` is null where no block is.
+  void forEachVisitedBlock(const BlockRanges &ranges, mlir::Value begin, mlir::Value end, int64_t blockSize,
+                           llvm::function_ref<void(mlir::Value, mlir::Value, mlir::Value)> body);
+  mlir::Value meetsAny(llvm::ArrayRef<BlockRanges::Range> ranges, mlir::Value begin, mlir::Value end);
+  /// Emits `body(true)` where `masked` holds and `body(false)` elsewhere.
+  void withAndWithoutMask(mlir::Value masked, llvm::function_ref<void(bool)> body);
+
+  /// A region of one head, evaluated as far as batch and head allow; nothing where the region is empty.
+  std::optional<RegionVectorizer> prepareScore(mlir::Value batch, mlir::Value head);
+  std::optional<RegionVectorizer> prepareMask(mlir::Value batch, mlir::Value head);
+  std::optional<RegionVectorizer> prepareGradient(mlir::Value batch, mlir::Value head);
+
+  OnlineAttentionOp op;
+  mlir::ImplicitLocOpBuilder b;
+  TileBuilder t;
+  int64_t headDim, valueDim;
+  mlir::Value query, key, value;
+  mlir::Value batches, qHeads, kvHeads, group;
+  RegionContext context;
+};
+
+void lowerOnlineForward(mlir::OpBuilder &builder, OnlineAttentionOp op);
+void lowerOnlineDq(mlir::OpBuilder &builder, OnlineAttentionOp op);
+void lowerOnlineDkdv(mlir::OpBuilder &builder, OnlineAttentionOp op);
+
+} // namespace attn
+
+#endif // ATTN_PASSES_LOWERONLINE_H

@@ -1,0 +1,170 @@
+//===- MaskStructure.cpp - the blocks that a mask leaves empty or full ------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The mask becomes cases of affine inequalities (MaskFormula); of each case it is solved which streamed indices
+// some pair of the block satisfies it at (RangeSolver). The visited ranges are those of the mask, the masked
+// ranges those of its negation: a block that no dropped pair lies in is full, also where several cases of an
+// `or` cover it only together.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/MaskStructure.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/RangeSolver.h"
+
+using namespace mlir;
+using namespace attn;
+
+static Block &createRangesBlock(OpBuilder &builder, AttentionOpInterface op, Region &ranges) {
+  assert(ranges.empty() && "a ranges region that is built already");
+  SmallVector<Type> types(RangesArgs::numFixed, builder.getIndexType());
+  llvm::append_range(types, op.getCaptures().getTypes());
+  SmallVector<Location> locs(types.size(), op->getLoc());
+  return *builder.createBlock(&ranges, ranges.end(), types, locs);
+}
+
+/// Whether `lhs` lies in `rhs`, whatever the block.
+static bool isWithin(const TermTable &terms, const StreamedRange &lhs, const StreamedRange &rhs) {
+  auto areImplied = [&](ArrayRef<AffineForm> bounds, ArrayRef<AffineForm> by, auto isImplied) {
+    return llvm::all_of(bounds, [&](const AffineForm &bound) {
+      return llvm::any_of(by, [&](const AffineForm &other) { return isImplied(bound, other); });
+    });
+  };
+  return areImplied(rhs.lower, lhs.lower,
+                    [&](const AffineForm &bound, const AffineForm &other) {
+                      return terms.isNeverPositive(bound - other);
+                    }) &&
+         areImplied(rhs.upper, lhs.upper,
+                    [&](const AffineForm &bound, const AffineForm &other) {
+                      return terms.isNeverPositive(other - bound);
+                    }) &&
+         areImplied(rhs.guardForms, lhs.guardForms,
+                    [&](const AffineForm &bound, const AffineForm &other) {
+                      return terms.isNeverPositive(bound - other);
+                    }) &&
+         llvm::all_of(rhs.guards, [&](const Guard &guard) { return llvm::is_contained(lhs.guards, guard); });
+}
+
+namespace {
+/// Begins and ends of half-open ranges.
+struct EmittedRanges {
+  SmallVector<Value> begins, ends;
+};
+
+class RangesBuilder {
+public:
+  RangesBuilder(OpBuilder &builder, AttentionOpInterface op, Block &ranges, bool blocksKeys);
+  MaskStructure build();
+
+private:
+  EmittedRanges emitRanges(const Cases &cases);
+  void emitRange(const StreamedRange &range, EmittedRanges &emitted);
+  AffineForm getSymbol(Value value);
+
+  OpBuilder &builder;
+  AttentionOpInterface op;
+  Block &mask, &ranges;
+  bool blocksKeys;
+  TermTable terms;
+  UniformValues uniform;
+  FormEmitter emitter;
+  MaskFormula formula;
+  AffineForm length;
+  std::optional<RangeSolver> solver;
+};
+} // namespace
+
+AffineForm RangesBuilder::getSymbol(Value value) {
+  ConstantIntRanges range = uniform.getRange(value).getValue();
+  return terms.getSymbol(value, {Integer(range.smin()), Integer(range.smax())});
+}
+
+RangesBuilder::RangesBuilder(OpBuilder &builder, AttentionOpInterface op, Block &ranges, bool blocksKeys)
+    : builder(builder), op(op), mask(op.getMask().front()), ranges(ranges), blocksKeys(blocksKeys),
+      uniform(builder, mask, ranges), emitter(builder, op->getLoc(), terms),
+      formula(builder, terms, uniform, emitter, mask, blocksKeys) {
+  AffineForm begin = getSymbol(ranges.getArgument(RangesArgs::begin));
+  AffineForm end = getSymbol(ranges.getArgument(RangesArgs::end));
+  AffineForm blockedLength = getSymbol(blocksKeys ? uniform.getKeyLength() : uniform.getQueryLength());
+  length = getSymbol(blocksKeys ? uniform.getQueryLength() : uniform.getKeyLength());
+  terms.addFact(begin - end + 1);
+  terms.addFact(end - blockedLength);
+  solver.emplace(terms, emitter, begin, end, length);
+}
+
+void RangesBuilder::emitRange(const StreamedRange &range, EmittedRanges &emitted) {
+  Location loc = op->getLoc();
+  Value begin, end;
+  for (const AffineForm &lower : range.lower) {
+    Value bound = emitter.emit(lower);
+    begin = begin ? builder.createOrFold<arith::MaxSIOp>(loc, begin, bound) : bound;
+  }
+  for (const AffineForm &upper : range.upper) {
+    Value bound = emitter.emit(upper + 1);
+    end = end ? builder.createOrFold<arith::MinSIOp>(loc, end, bound) : bound;
+  }
+  if (!begin)
+    begin = emitter.emitConstant(0);
+  if (!end)
+    end = emitter.emit(length);
+  // A range that ends at 0 is empty, wherever it begins.
+  for (const AffineForm &form : range.guardForms)
+    end = builder.createOrFold<arith::SelectOp>(loc, emitter.emitAtMostZero(form), end,
+                                                emitter.emitConstant(0));
+  for (const Guard &guard : range.guards) {
+    Value zero = emitter.emitConstant(0);
+    end = guard.isNegated ? builder.createOrFold<arith::SelectOp>(loc, guard.condition, zero, end)
+                          : builder.createOrFold<arith::SelectOp>(loc, guard.condition, end, zero);
+  }
+  emitted.begins.push_back(begin);
+  emitted.ends.push_back(end);
+}
+
+EmittedRanges RangesBuilder::emitRanges(const Cases &cases) {
+  SmallVector<StreamedRange> solved;
+  for (const Case &one : cases)
+    solver->solve(one, solved);
+
+  EmittedRanges emitted;
+  for (auto [position, range] : llvm::enumerate(solved)) {
+    bool isRedundant = false;
+    for (auto [otherPosition, other] : llvm::enumerate(solved))
+      isRedundant |= otherPosition != position && isWithin(terms, range, other) &&
+                     (otherPosition < position || !isWithin(terms, other, range));
+    if (!isRedundant)
+      emitRange(range, emitted);
+  }
+  return emitted;
+}
+
+MaskStructure RangesBuilder::build() {
+  EmittedRanges visited = emitRanges(formula.getKept());
+  EmittedRanges masked = emitRanges(formula.getDropped());
+  YieldRangesOp::create(builder, op->getLoc(), visited.begins, visited.ends, masked.begins, masked.ends);
+  for (Operation &dead : llvm::make_early_inc_range(llvm::reverse(ranges)))
+    if (isOpTriviallyDead(&dead))
+      dead.erase();
+
+  MaskStructure structure;
+  llvm::raw_string_ostream reason(structure.reason);
+  structure.unknown = formula.getUnknown();
+  if (structure.unknown)
+    reason << "'" << structure.unknown->getName()
+           << "' depends on the indices in a way that is not affine";
+  else if (formula.hasMergedCases())
+    reason << "the mask has too many cases";
+  else if (!solver->isExact())
+    reason << "a remainder or a division leaves gaps in a range";
+  structure.isExact = structure.reason.empty();
+  return structure;
+}
+
+MaskStructure attn::buildRanges(OpBuilder &builder, AttentionOpInterface op, Region &ranges, bool blocksKeys) {
+  OpBuilder::InsertionGuard guard(builder);
+  Block &block = createRangesBlock(builder, op, ranges);
+  return RangesBuilder(builder, op, block, blocksKeys).build();
+}

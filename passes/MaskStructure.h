@@ -1,0 +1,36 @@
+//===- MaskStructure.h - the blocks that a mask leaves empty or full --------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_PASSES_MASKSTRUCTURE_H
+#define ATTN_PASSES_MASKSTRUCTURE_H
+
+#include "dialect/AttnDialect.h"
+#include "mlir/IR/Builders.h"
+
+namespace attn {
+/// How well the ranges describe the mask. They are sound in any case.
+struct MaskStructure {
+  /// Whether every index of a visited range is kept by some pair of the block, and every index of a masked one
+  /// dropped by some pair.
+  bool isExact = true;
+  /// The first operation of the mask region, if any, that depends on the indices in a way that is not
+  /// understood; what it decides is taken to go either way.
+  mlir::Operation *unknown = nullptr;
+  /// Why the ranges are not exact, for a remark; empty where they are.
+  std::string reason;
+};
+
+/// Fills `ranges`, an empty region, with what the `ranges` region of `attn.online_attention` has to hold for the
+/// mask of `op`, which has one. Blocks are of queries and ranges of keys, or the reverse if `blocksKeys`.
+///
+/// Index arithmetic of the mask is taken not to overflow; the ranges then do not either, for lengths below 2^31
+/// and any value of the captures.
+MaskStructure buildRanges(mlir::OpBuilder &builder, AttentionOpInterface op, mlir::Region &ranges,
+                          bool blocksKeys);
+} // namespace attn
+
+#endif // ATTN_PASSES_MASKSTRUCTURE_H

@@ -1,0 +1,207 @@
+//===- Plan.cpp - --attn-plan ------------------------------------------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/CallInterfaces.h"
+#include "passes/ChooseSchedule.h"
+#include "passes/MaskStructure.h"
+#include "passes/Passes.h"
+#include "passes/RegionUtils.h"
+#include "passes/Targets.h"
+
+using namespace mlir;
+using namespace attn;
+
+namespace attn {
+#define GEN_PASS_DEF_PLANPASS
+#include "passes/Passes.h.inc"
+} // namespace attn
+
+/// delta = sum over value_dim of d_out * out, minus d_lse: what softmax subtracts from the gradient of each
+/// score of a row.
+static Value buildDelta(ImplicitLocOpBuilder &b, AttentionBackwardOp op) {
+  RankedTensorType rowType = op.getLse().getType();
+  Type compute = op.getComputeType();
+  SmallVector<Value> dynamicDims;
+  for (int64_t dim = 0; dim < 3; ++dim)
+    if (rowType.isDynamicDim(dim))
+      dynamicDims.push_back(tensor::DimOp::create(b, op.getLse(), dim));
+  Value initial;
+  AffineMap row = AffineMap::getMultiDimIdentityMap(3, b.getContext());
+  if (Value dLse = op.getDLse()) {
+    Value empty = tensor::EmptyOp::create(b, rowType.getShape(), compute, dynamicDims);
+    initial = linalg::GenericOp::create(b, TypeRange(rowType), dLse, empty, ArrayRef<AffineMap>{row, row},
+                                        SmallVector<utils::IteratorType>(3, utils::IteratorType::parallel),
+                                        [](OpBuilder &builder, Location loc, ValueRange args) {
+                                          Value negated = arith::NegFOp::create(builder, loc, args[0]);
+                                          linalg::YieldOp::create(builder, loc, negated);
+                                        })
+                  .getResult(0);
+  } else {
+    Value zero = arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(compute)));
+    Value empty = tensor::EmptyOp::create(b, rowType.getShape(), compute, dynamicDims);
+    initial = linalg::FillOp::create(b, zero, empty).getResult(0);
+  }
+  AffineMap element = AffineMap::getMultiDimIdentityMap(4, b.getContext());
+  SmallVector<utils::IteratorType> iterators(3, utils::IteratorType::parallel);
+  iterators.push_back(utils::IteratorType::reduction);
+  return linalg::GenericOp::create(b, TypeRange(rowType), ValueRange{op.getDOut(), op.getOut()}, initial,
+                                   ArrayRef<AffineMap>{element, element, element.dropResult(3)}, iterators,
+                                   [&](OpBuilder &builder, Location loc, ValueRange args) {
+                                     Value d = convertFloat(builder, loc, args[0], compute);
+                                     Value o = convertFloat(builder, loc, args[1], compute);
+                                     Value product = arith::MulFOp::create(builder, loc, d, o);
+                                     Value sum = arith::AddFOp::create(builder, loc, args[2], product);
+                                     linalg::YieldOp::create(builder, loc, sum);
+                                   })
+      .getResult(0);
+}
+
+namespace {
+struct PlanPass : attn::impl::PlanPassBase<PlanPass> {
+  using PlanPassBase::PlanPassBase;
+  void runOnOperation() override;
+
+private:
+  LogicalResult checkPlannable(AttentionOpInterface op);
+  FailureOr<ScheduleAttr> choose(AttentionOpInterface op, KernelKind kind);
+  FailureOr<OnlineAttentionOp> plan(ImplicitLocOpBuilder &b, AttentionOpInterface op, KernelKind kind,
+                                    TypeRange resultTypes, ValueRange rowOperands);
+  LogicalResult planForward(AttentionOp op);
+  LogicalResult planBackward(AttentionBackwardOp op);
+
+  TargetAttr target;
+};
+} // namespace
+
+/// What the verifier of the operation accepts but no lowering does.
+LogicalResult PlanPass::checkPlannable(AttentionOpInterface op) {
+  if (isa<Float8E4M3FNType>(op.getElementType()))
+    return op->emitOpError(
+        "f8E4M3FN tensors are not lowered yet; convert query, key and value to bf16, f16 or f32 first");
+  WalkResult calls = op->walk([&](CallOpInterface call) {
+    call->emitOpError("expected calls in a region of '")
+        << op->getName() << "' to be inlined; run --inline before --attn-plan";
+    return WalkResult::interrupt();
+  });
+  return failure(calls.wasInterrupted());
+}
+
+FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kind) {
+  ScheduleOverrides overrides;
+  overrides.blockM = blockM;
+  overrides.blockN = blockN;
+  if (kind == KernelKind::forward)
+    overrides.order = keyOuter ? LoopOrder::key_outer : LoopOrder::query_outer;
+  FailureOr<ScheduleChoice> choice =
+      chooseSchedule([&] { return op->emitOpError(); }, ShapeClass::get(op, kind), target, overrides);
+  if (failed(choice))
+    return failure();
+  auto named = remark::RemarkOpts::name("schedule").category("attn-plan").function(stringifyKernelKind(kind));
+  for (const ScheduleCandidate &candidate : choice->candidates) {
+    auto tile = llvm::formatv("block_m = {0}, block_n = {1}", candidate.blockM, candidate.blockN).str();
+    if (candidate.rejection.empty())
+      remark::passed(op->getLoc(), named) << tile << remark::metric("hot_bytes", candidate.hotBytes)
+                                          << remark::metric("total_bytes", candidate.totalBytes);
+    else
+      remark::missed(op->getLoc(), named) << tile << remark::reason("{0}", candidate.rejection);
+  }
+  return choice->schedule;
+}
+
+FailureOr<OnlineAttentionOp> PlanPass::plan(ImplicitLocOpBuilder &b, AttentionOpInterface op, KernelKind kind,
+                                            TypeRange resultTypes, ValueRange rowOperands) {
+  FailureOr<ScheduleAttr> schedule = choose(op, kind);
+  if (failed(schedule))
+    return failure();
+  bool isGradient = kind != KernelKind::forward;
+  Value lse = isGradient ? rowOperands[0] : Value(), delta = isGradient ? rowOperands[1] : Value(),
+        dOut = isGradient ? rowOperands[2] : Value();
+  auto online = OnlineAttentionOp::create(b, resultTypes, kind, op.getQuery(), op.getKey(), op.getValue(),
+                                          lse, delta, dOut, op.getCaptures(), op.getScaleAttr(), *schedule);
+  auto copy = [](Region &from, Region &to) {
+    IRMapping mapping;
+    from.cloneInto(&to, mapping);
+  };
+  copy(op.getScore(), online.getScore());
+  copy(op.getMask(), online.getMask());
+  if (auto backward = dyn_cast<AttentionBackwardOp>(op.getOperation()))
+    copy(backward.getGradient(), online.getGradient());
+  if (!op.getMask().empty()) {
+    OpBuilder::InsertionGuard guard(b);
+    MaskStructure structure = buildRanges(b, op, online.getRanges(), online.blocksKeys());
+    auto named =
+        remark::RemarkOpts::name("mask-structure").category("attn-plan").function(stringifyKernelKind(kind));
+    if (structure.isExact)
+      remark::passed(op->getLoc(), named) << "the ranges are exact";
+    else
+      remark::missed(op->getLoc(), named)
+          << "the ranges are not exact" << remark::reason("{0}", structure.reason);
+  }
+  return online;
+}
+
+LogicalResult PlanPass::planForward(AttentionOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  FailureOr<OnlineAttentionOp> online = plan(b, op, KernelKind::forward, op->getResultTypes(), {});
+  if (failed(online))
+    return failure();
+  op->replaceAllUsesWith(online->getResults());
+  op->erase();
+  return success();
+}
+
+LogicalResult PlanPass::planBackward(AttentionBackwardOp op) {
+  if (!op.getScore().empty() && op.getGradient().empty())
+    return op.emitOpError(
+        "expected a gradient region for the score; run --attn-differentiate before --attn-plan");
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  Value rowOperands[] = {op.getLse(), buildDelta(b, op), op.getDOut()};
+  SmallVector<Type> dqTypes{op.getDQuery().getType()};
+  llvm::append_range(dqTypes, op.getDCaptures().getTypes());
+  FailureOr<OnlineAttentionOp> dq = plan(b, op, KernelKind::dq, dqTypes, rowOperands);
+  if (failed(dq))
+    return failure();
+  FailureOr<OnlineAttentionOp> dkdv =
+      plan(b, op, KernelKind::dkdv, {op.getDKey().getType(), op.getDValue().getType()}, rowOperands);
+  if (failed(dkdv))
+    return failure();
+  SmallVector<Value> replacements{dq->getResult(0), dkdv->getResult(0), dkdv->getResult(1)};
+  llvm::append_range(replacements, dq->getResults().drop_front());
+  op->replaceAllUsesWith(replacements);
+  op->erase();
+  return success();
+}
+
+void PlanPass::runOnOperation() {
+  SmallVector<AttentionOpInterface> ops;
+  getOperation()->walk([&](AttentionOpInterface op) {
+    if (!isa<OnlineAttentionOp>(op))
+      ops.push_back(op);
+  });
+  target = getTarget(getOperation());
+  for (AttentionOpInterface op : ops) {
+    if (!target) {
+      op->emitOpError("expected a module with '")
+          << AttnDialect::getTargetAttrName() << "'; run --attn-set-target before --attn-plan";
+      return signalPassFailure();
+    }
+    if (failed(checkPlannable(op)))
+      return signalPassFailure();
+    LogicalResult planned = success();
+    if (auto forward = dyn_cast<AttentionOp>(op.getOperation()))
+      planned = planForward(forward);
+    else
+      planned = planBackward(cast<AttentionBackwardOp>(op.getOperation()));
+    if (failed(planned))
+      return signalPassFailure();
+  }
+}

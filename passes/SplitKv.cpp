@@ -1,0 +1,105 @@
+//===- SplitKv.cpp - --attn-split-kv -----------------------------------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "passes/ChooseSchedule.h"
+#include "passes/Passes.h"
+#include "passes/Targets.h"
+
+using namespace mlir;
+using namespace attn;
+
+namespace attn {
+#define GEN_PASS_DEF_SPLITKVPASS
+#include "passes/Passes.h.inc"
+} // namespace attn
+
+static Value takePart(ImplicitLocOpBuilder &b, Value parts, int64_t part) {
+  auto type = cast<RankedTensorType>(parts.getType());
+  SmallVector<OpFoldResult> offsets(type.getRank(), b.getIndexAttr(0)),
+      strides(type.getRank(), b.getIndexAttr(1));
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), parts);
+  offsets[0] = b.getIndexAttr(part);
+  sizes[0] = b.getIndexAttr(1);
+  auto partType = RankedTensorType::get(type.getShape().drop_front(), type.getElementType());
+  return tensor::ExtractSliceOp::create(b, partType, parts, offsets, sizes, strides);
+}
+
+static void split(OnlineAttentionOp op, int64_t splits) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  ScheduleAttr old = op.getSchedule();
+  auto schedule = ScheduleAttr::get(b.getContext(), old.getBlockM(), old.getBlockN(), old.getOrder(), splits,
+                                    old.getVectorLength(), old.getRegisterRows(), old.getRegisterVectors());
+  auto addLeadingDim = [&](Value result) {
+    auto type = cast<RankedTensorType>(result.getType());
+    SmallVector<int64_t> shape{splits};
+    llvm::append_range(shape, type.getShape());
+    return RankedTensorType::get(shape, op.getComputeType());
+  };
+  Type types[] = {addLeadingDim(op.getResult(0)), addLeadingDim(op.getResult(1))};
+  auto parts =
+      OnlineAttentionOp::create(b, types, op.getKind(), op.getQuery(), op.getKey(), op.getValue(), Value(),
+                                Value(), Value(), op.getCaptures(), op.getScaleAttr(), schedule);
+  for (auto [from, to] : llvm::zip(op->getRegions(), parts->getRegions()))
+    to.takeBody(from);
+
+  // A balanced tree of merges: its rounding error grows with the logarithm of the number of parts.
+  SmallVector<std::pair<Value, Value>> partial;
+  for (int64_t part = 0; part < splits; ++part)
+    partial.emplace_back(takePart(b, parts.getResult(0), part), takePart(b, parts.getResult(1), part));
+  while (partial.size() > 1) {
+    SmallVector<std::pair<Value, Value>> merged;
+    for (size_t i = 0; i + 1 < partial.size(); i += 2) {
+      auto merge = MergeOp::create(b, partial[i].first, partial[i].second, partial[i + 1].first,
+                                   partial[i + 1].second);
+      merged.emplace_back(merge.getOut(), merge.getLse());
+    }
+    if (partial.size() % 2 == 1)
+      merged.push_back(partial.back());
+    partial = std::move(merged);
+  }
+  auto [out, lse] = partial.front();
+  if (out.getType() != op.getResult(0).getType())
+    out = arith::TruncFOp::create(b, op.getResult(0).getType(), out);
+  op->replaceAllUsesWith(ValueRange{out, lse});
+  op->erase();
+}
+
+namespace {
+struct SplitKvPass : attn::impl::SplitKvPassBase<SplitKvPass> {
+  using SplitKvPassBase::SplitKvPassBase;
+  void runOnOperation() override {
+    SmallVector<OnlineAttentionOp> ops;
+    getOperation()->walk([&](OnlineAttentionOp op) {
+      if (op.getKind() == KernelKind::forward && op.getSchedule().getKvSplits() == 1)
+        ops.push_back(op);
+    });
+    for (OnlineAttentionOp op : ops) {
+      int64_t wanted = splits;
+      if (wanted == 0) {
+        TargetAttr target = getTarget(getOperation());
+        wanted =
+            target ? chooseKvSplits(ShapeClass::get(op, KernelKind::forward), target, op.getSchedule()) : 1;
+      } else if (wanted < 0 || wanted > kMaxSplits) {
+        op.emitOpError("expected from 1 to ") << kMaxSplits << " splits of the keys, got " << wanted;
+        return signalPassFailure();
+      } else if (wanted > 1 && op.getSchedule().getOrder() == LoopOrder::key_outer) {
+        op.emitOpError("expected order = query_outer to split the keys in ")
+            << wanted << " parts, got key_outer";
+        return signalPassFailure();
+      }
+      if (wanted > 1)
+        split(op, wanted);
+    }
+  }
+
+  /// The merges are unrolled; more parts than this would be code without end.
+  static constexpr int64_t kMaxSplits = 64;
+};
+} // namespace

@@ -1,0 +1,361 @@
+//===- VectorizeRegion.cpp - evaluates a region for a vector of pairs at once ===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/VectorizeRegion.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/SaveAndRestore.h"
+
+using namespace mlir;
+using namespace attn;
+
+static bool isVarying(Value value) { return isa<VectorType>(value.getType()); }
+
+/// The vector type that holds a varying value of `scalar` type.
+static VectorType getVaryingType(Type scalar, int64_t lanes) {
+  if (isa<IndexType>(scalar))
+    scalar = IntegerType::get(scalar.getContext(), 32);
+  return VectorType::get({lanes}, scalar);
+}
+
+RegionVectorizer::RegionVectorizer(Region &region, const RegionContext &context, int64_t lanes,
+                                   bool alwaysSpeculative)
+    : region(region), context(context), lanes(lanes), speculative(alwaysSpeculative) {
+  unsigned numFixed = region.getNumArguments() - context.captures.size();
+  for (auto [index, capture] : llvm::enumerate(context.captures))
+    bind(numFixed + index, capture);
+}
+
+Value RegionVectorizer::broadcast(ImplicitLocOpBuilder &builder, Value value, int64_t lanes) {
+  if (isVarying(value))
+    return value;
+  if (isa<IndexType>(value.getType())) {
+    auto limit = [&](int64_t number) -> Value { return arith::ConstantIndexOp::create(builder, number); };
+    if (!matchPattern(value, m_Constant())) {
+      value = arith::MaxSIOp::create(builder, value, limit(INT32_MIN));
+      value = arith::MinSIOp::create(builder, value, limit(INT32_MAX));
+    }
+    value = arith::IndexCastOp::create(builder, builder.getI32Type(), value);
+  }
+  return vector::BroadcastOp::create(builder, VectorType::get({lanes}, value.getType()), value);
+}
+
+Value RegionVectorizer::lookup(Value value) const {
+  Value known = values.lookup(value);
+  assert(known && "operand evaluated before its definition");
+  return known;
+}
+
+Value RegionVectorizer::lookupVector(ImplicitLocOpBuilder &builder, Value value) {
+  return broadcast(builder, lookup(value), lanes);
+}
+
+//===----------------------------------------------------------------------===//
+// Levels
+//===----------------------------------------------------------------------===//
+
+/// Whether everything that `op` and the operations nested in it read from outside is known.
+bool RegionVectorizer::isKnown(Operation *op) const {
+  return !op->walk([&](Operation *nested) {
+              if (isa<AccumulateGradientOp>(nested))
+                return WalkResult::interrupt();
+              for (Value operand : nested->getOperands()) {
+                Operation *owner = operand.getDefiningOp();
+                bool isInside = owner && nested != op && op->isProperAncestor(owner);
+                if (!isInside && !values.count(operand))
+                  return WalkResult::interrupt();
+              }
+              return WalkResult::advance();
+            }).wasInterrupted();
+}
+
+void RegionVectorizer::advance(ImplicitLocOpBuilder &builder) {
+  // What is hoisted here is evaluated even where the innermost loop does not run.
+  llvm::SaveAndRestore hoisting(speculative, true);
+  for (Operation &op : region.front().without_terminator())
+    if (!done.contains(&op) && isKnown(&op)) {
+      evaluate(builder, &op);
+      done.insert(&op);
+    }
+}
+
+SmallVector<Value> RegionVectorizer::finish(ImplicitLocOpBuilder &builder) {
+  llvm::DenseMap<Value, Value> hoisted = values;
+  for (Operation &op : region.front().without_terminator())
+    if (!done.contains(&op))
+      evaluate(builder, &op);
+  SmallVector<Value> results = llvm::map_to_vector(region.front().getTerminator()->getOperands(),
+                                                   [&](Value value) { return lookup(value); });
+  values = std::move(hoisted);
+  return results;
+}
+
+Value RegionVectorizer::finishVector(ImplicitLocOpBuilder &builder) {
+  SmallVector<Value> results = finish(builder);
+  assert(results.size() == 1 && "expected a region of one result");
+  return broadcast(builder, results.front(), lanes);
+}
+
+//===----------------------------------------------------------------------===//
+// Operations
+//===----------------------------------------------------------------------===//
+
+void RegionVectorizer::evaluate(ImplicitLocOpBuilder &builder, Operation *op) {
+  builder.setLoc(op->getLoc());
+  if (auto length = dyn_cast<QLenOp>(op)) {
+    values[length] = context.qLen;
+    return;
+  }
+  if (auto length = dyn_cast<KvLenOp>(op)) {
+    values[length] = context.kvLen;
+    return;
+  }
+  if (auto extract = dyn_cast<tensor::ExtractOp>(op))
+    return evaluateExtract(builder, extract);
+  if (auto branch = dyn_cast<scf::IfOp>(op))
+    return evaluateIf(builder, branch);
+  if (auto gradient = dyn_cast<AccumulateGradientOp>(op))
+    return evaluateAccumulate(builder, gradient);
+  evaluateElementwise(builder, op);
+}
+
+/// `index` dialect operations compute on index only; their varying form is the arith operation on i32.
+static StringRef getElementwiseName(Operation *op) {
+  return llvm::StringSwitch<StringRef>(op->getName().getStringRef())
+      .Case("index.add", "arith.addi")
+      .Case("index.sub", "arith.subi")
+      .Case("index.mul", "arith.muli")
+      .Case("index.divs", "arith.divsi")
+      .Case("index.divu", "arith.divui")
+      .Case("index.ceildivs", "arith.ceildivsi")
+      .Case("index.ceildivu", "arith.ceildivui")
+      .Case("index.floordivs", "arith.floordivsi")
+      .Case("index.rems", "arith.remsi")
+      .Case("index.remu", "arith.remui")
+      .Case("index.maxs", "arith.maxsi")
+      .Case("index.maxu", "arith.maxui")
+      .Case("index.mins", "arith.minsi")
+      .Case("index.minu", "arith.minui")
+      .Case("index.shl", "arith.shli")
+      .Case("index.shrs", "arith.shrsi")
+      .Case("index.shru", "arith.shrui")
+      .Case("index.and", "arith.andi")
+      .Case("index.or", "arith.ori")
+      .Case("index.xor", "arith.xori")
+      .Case("index.cmp", "arith.cmpi")
+      .Case("index.casts", "arith.index_cast")
+      .Case("index.castu", "arith.index_castui")
+      .Default(op->getName().getStringRef());
+}
+
+static bool isIntegerDivision(StringRef name) {
+  return llvm::is_contained({"arith.divsi", "arith.divui", "arith.ceildivsi", "arith.ceildivui",
+                             "arith.floordivsi", "arith.remsi", "arith.remui", "index.divs", "index.divu",
+                             "index.ceildivs", "index.ceildivu", "index.floordivs", "index.rems",
+                             "index.remu"},
+                            name);
+}
+
+/// `divisor`, with zeros replaced by ones.
+static Value makeNonZero(ImplicitLocOpBuilder &builder, Value divisor) {
+  if (matchPattern(divisor, m_NonZero()))
+    return divisor;
+  Type type = divisor.getType();
+  auto splat = [&](int64_t number) -> Value {
+    Attribute value = builder.getIntegerAttr(getElementTypeOrSelf(type), number);
+    if (auto vector = dyn_cast<VectorType>(type))
+      value = DenseElementsAttr::get(vector, value);
+    return arith::ConstantOp::create(builder, cast<TypedAttr>(value));
+  };
+  Value isZero = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, divisor, splat(0));
+  return arith::SelectOp::create(builder, isZero, splat(1), divisor);
+}
+
+void RegionVectorizer::evaluateElementwise(ImplicitLocOpBuilder &builder, Operation *op) {
+  bool varying = llvm::any_of(op->getOperands(), [&](Value operand) { return isVarying(lookup(operand)); });
+  StringRef name = getElementwiseName(op);
+
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(varying ? lookupVector(builder, operand) : lookup(operand));
+  if (speculative && isIntegerDivision(name))
+    operands.back() = makeNonZero(builder, operands.back());
+
+  if (!varying) {
+    IRMapping mapping;
+    mapping.map(op->getOperands(), operands);
+    Operation *copy = builder.clone(*op, mapping);
+    for (auto [result, value] : llvm::zip(op->getResults(), copy->getResults()))
+      values[result] = value;
+    return;
+  }
+
+  SmallVector<Type> types = llvm::map_to_vector(
+      op->getResultTypes(), [&](Type type) -> Type { return getVaryingType(type, lanes); });
+  // A cast to or from index is a cast to or from i32 here.
+  if (name == "arith.index_cast" || name == "arith.index_castui") {
+    unsigned from = getElementTypeOrSelf(operands[0].getType()).getIntOrFloatBitWidth();
+    unsigned to = getElementTypeOrSelf(types[0]).getIntOrFloatBitWidth();
+    if (from == to) {
+      values[op->getResult(0)] = operands[0];
+      return;
+    }
+    name = from > to ? "arith.trunci" : name == "arith.index_cast" ? "arith.extsi" : "arith.extui";
+  }
+  OperationState state(op->getLoc(), name, operands, types);
+  if (name == op->getName().getStringRef()) {
+    state.propertiesAttr = op->getPropertiesAsAttribute();
+    state.attributes = op->getDiscardableAttrDictionary();
+  } else if (auto predicate = op->getAttr("pred")) {
+    // index.cmp and arith.cmpi name their predicates alike, in the same order of the signed and unsigned
+    // ones.
+    std::string text;
+    llvm::raw_string_ostream(text) << predicate;
+    StringRef keyword = StringRef(text).rsplit(' ').second;
+    keyword.consume_back(">");
+    std::optional<arith::CmpIPredicate> symbol = arith::symbolizeCmpIPredicate(keyword);
+    assert(symbol && "unknown predicate of index.cmp");
+    state.addAttribute("predicate", arith::CmpIPredicateAttr::get(op->getContext(), *symbol));
+  }
+  Operation *vectorized = builder.create(state);
+  for (auto [result, value] : llvm::zip(op->getResults(), vectorized->getResults()))
+    values[result] = value;
+}
+
+//===----------------------------------------------------------------------===//
+// Reads of captures
+//===----------------------------------------------------------------------===//
+
+/// `index` clamped to [0, size), so that a read whose value is not wanted is harmless.
+Value RegionVectorizer::clampToBounds(ImplicitLocOpBuilder &builder, Value index, Value size) {
+  Value zero = arith::ConstantIndexOp::create(builder, 0);
+  Value last = arith::SubIOp::create(builder, size, arith::ConstantIndexOp::create(builder, 1));
+  if (isVarying(index)) {
+    zero = broadcast(builder, zero, lanes);
+    last = broadcast(builder, last, lanes);
+  }
+  return arith::MaxSIOp::create(builder, arith::MinSIOp::create(builder, index, last), zero);
+}
+
+void RegionVectorizer::evaluateExtract(ImplicitLocOpBuilder &builder, tensor::ExtractOp op) {
+  Value memref = lookup(op.getTensor());
+  auto type = cast<MemRefType>(memref.getType());
+  SmallVector<Value> indices;
+  for (auto [dim, index] : llvm::enumerate(op.getIndices())) {
+    Value known = lookup(index);
+    if (speculative)
+      known = clampToBounds(builder, known, memref::DimOp::create(builder, memref, dim));
+    indices.push_back(known);
+  }
+  if (llvm::none_of(indices, isVarying)) {
+    values[op] = memref::LoadOp::create(builder, memref, indices);
+    return;
+  }
+
+  // A gather from the flat buffer, with 64-bit offsets that the strides give.
+  auto metadata = memref::ExtractStridedMetadataOp::create(builder, memref);
+  VectorType offsetType = VectorType::get({lanes}, builder.getIndexType());
+  Value uniformOffset = metadata.getOffset();
+  Value varyingOffset;
+  for (auto [index, stride] : llvm::zip(indices, metadata.getStrides())) {
+    if (!isVarying(index)) {
+      uniformOffset =
+          arith::AddIOp::create(builder, uniformOffset, arith::MulIOp::create(builder, index, stride));
+      continue;
+    }
+    Value wide = arith::IndexCastOp::create(builder, offsetType, index);
+    wide = arith::MulIOp::create(builder, wide, vector::BroadcastOp::create(builder, offsetType, stride));
+    varyingOffset = varyingOffset ? arith::AddIOp::create(builder, varyingOffset, wide) : wide;
+  }
+  // The size of the flat view bounds nothing: it only has to be there.
+  Value extent = arith::ConstantIndexOp::create(builder, INT32_MAX);
+  auto flatType = MemRefType::get({ShapedType::kDynamic}, type.getElementType(),
+                                  StridedLayoutAttr::get(builder.getContext(), ShapedType::kDynamic, {1}));
+  Value flat = memref::ReinterpretCastOp::create(builder, flatType, metadata.getBaseBuffer(),
+                                                 OpFoldResult(uniformOffset), ArrayRef<OpFoldResult>{extent},
+                                                 ArrayRef<OpFoldResult>{builder.getIndexAttr(1)});
+  VectorType resultType = VectorType::get({lanes}, type.getElementType());
+  Value all = arith::ConstantOp::create(
+      builder, DenseElementsAttr::get(VectorType::get({lanes}, builder.getI1Type()), true));
+  Value none = arith::ConstantOp::create(builder, cast<TypedAttr>(builder.getZeroAttr(resultType)));
+  Value zero = arith::ConstantIndexOp::create(builder, 0);
+  Value gathered =
+      vector::GatherOp::create(builder, resultType, flat, ValueRange{zero}, varyingOffset, all, none);
+  if (isa<IndexType>(type.getElementType()))
+    gathered = arith::IndexCastOp::create(builder, getVaryingType(type.getElementType(), lanes), gathered);
+  values[op] = gathered;
+}
+
+//===----------------------------------------------------------------------===//
+// Control flow
+//===----------------------------------------------------------------------===//
+
+void RegionVectorizer::evaluateIf(ImplicitLocOpBuilder &builder, scf::IfOp op) {
+  Value condition = lookup(op.getCondition());
+  auto emitBranch = [&](ImplicitLocOpBuilder &inner, Region &branch) {
+    SmallVector<Value> results;
+    if (branch.empty())
+      return results;
+    for (Operation &nested : branch.front().without_terminator())
+      evaluate(inner, &nested);
+    for (Value result : branch.front().getTerminator()->getOperands())
+      results.push_back(lookupVector(inner, result));
+    return results;
+  };
+
+  if (!isVarying(condition)) {
+    SmallVector<Type> types = llvm::map_to_vector(
+        op.getResultTypes(), [&](Type type) -> Type { return getVaryingType(type, lanes); });
+    bool hasElse = !op.getElseRegion().empty();
+    auto branch =
+        scf::IfOp::create(builder, types, condition, /*addThenBlock=*/true, /*addElseBlock=*/hasElse);
+    auto fill = [&](Region &from, Region &to) {
+      auto inner = ImplicitLocOpBuilder::atBlockEnd(op.getLoc(), &to.front());
+      SmallVector<Value> results = emitBranch(inner, from);
+      scf::YieldOp::create(inner, results);
+    };
+    fill(op.getThenRegion(), branch.getThenRegion());
+    if (hasElse)
+      fill(op.getElseRegion(), branch.getElseRegion());
+    for (auto [result, value] : llvm::zip(op.getResults(), branch.getResults()))
+      values[result] = value;
+    return;
+  }
+
+  llvm::SaveAndRestore speculating(speculative, true);
+  auto emitUnder = [&](Value guard, Region &branch) {
+    Value both = active ? arith::AndIOp::create(builder, active, guard).getResult() : guard;
+    llvm::SaveAndRestore nested(active, both);
+    return emitBranch(builder, branch);
+  };
+  Value isTrue =
+      arith::ConstantOp::create(builder, DenseElementsAttr::get(cast<VectorType>(condition.getType()), true));
+  SmallVector<Value> thenResults = emitUnder(condition, op.getThenRegion());
+  SmallVector<Value> elseResults;
+  if (!op.getElseRegion().empty())
+    elseResults = emitUnder(arith::XOrIOp::create(builder, condition, isTrue), op.getElseRegion());
+  for (auto [result, onTrue, onFalse] : llvm::zip(op.getResults(), thenResults, elseResults))
+    values[result] = arith::SelectOp::create(builder, condition, onTrue, onFalse);
+}
+
+void RegionVectorizer::evaluateAccumulate(ImplicitLocOpBuilder &builder, AccumulateGradientOp op) {
+  assert(accumulate && "no one takes the gradients of the captures");
+  Value value = lookupVector(builder, op.getValue());
+  if (active) {
+    Value zero = arith::ConstantOp::create(builder, cast<TypedAttr>(builder.getZeroAttr(value.getType())));
+    value = arith::SelectOp::create(builder, active, value, zero);
+  }
+  SmallVector<Value> indices =
+      llvm::map_to_vector(op.getIndices(), [&](Value index) { return lookup(index); });
+  accumulate(builder, op, value, indices);
+}
