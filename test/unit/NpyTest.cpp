@@ -22,7 +22,7 @@ namespace {
 class NpyTest : public ::testing::Test {
 protected:
   void SetUp() override { ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("attn-npy", directory)); }
-  void TearDown() override { llvm::sys::fs::remove_directories(directory); }
+  void TearDown() override { EXPECT_FALSE(llvm::sys::fs::remove_directories(directory)); }
 
   std::string path(StringRef name) {
     SmallString<128> result(directory);

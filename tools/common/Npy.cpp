@@ -216,12 +216,12 @@ namespace {
 class File {
 public:
   static llvm::Expected<File> open(StringRef path);
-  File(File &&other) : path(other.path), handle(other.handle), remaining(other.remaining) {
+  File(File &&other) noexcept : path(other.path), handle(other.handle), remaining(other.remaining) {
     other.handle = llvm::sys::fs::kInvalidFile;
   }
   ~File() {
     if (handle != llvm::sys::fs::kInvalidFile)
-      llvm::sys::fs::closeFile(handle);
+      (void)llvm::sys::fs::closeFile(handle); // it was only read
   }
 
   /// Fills `buffer`; `what` is what it is to hold.
