@@ -220,6 +220,7 @@ void ForwardLowering::lowerKeyOuter() {
   Value one = t.index(1);
   forEachWorkItem(qHeads, one, 1, 1, [&](const WorkItem &headItem) {
     Value numBlocks = t.ceilDiv(context.qLen, blockM());
+    // Freed by the buffer deallocation pass, like every buffer.
     auto allocateState = [&](ArrayRef<int64_t> shape) -> Value {
       SmallVector<int64_t> all{ShapedType::kDynamic};
       llvm::append_range(all, shape);
@@ -278,8 +279,6 @@ void ForwardLowering::lowerKeyOuter() {
       });
     });
     forEachQueryBlock([&](const ForwardTiles &tiles, const WorkItem &item) { finalise(tiles, item); });
-    for (Value state : {out, max, sum})
-      memref::DeallocOp::create(b, state);
   });
 }
 
