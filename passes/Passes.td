@@ -19,6 +19,61 @@ include "mlir/Pass/PassBase.td"
 // From attention to loops
 //===----------------------------------------------------------------------===//
 
+def DifferentiatePass : Pass<"attn-differentiate", "::mlir::ModuleOp"> {
+  let summary = "Differentiate scores, and make backward functions";
+  let description = [{
+    1. Fills the gradient region of each `attn.attention_backward` that has a score and lacks it, by reverse mode on the
+       score region: every floating arith and math operation, `select`, `scf.if`, and reads of captures, whose gradients
+       become `attn.accumulate_gradient` under the same control flow. What is needed again is computed again. An operation
+       without a derivative that a gradient reaches is an error. `passes/ScoreGradient.h` lists the conventions at kinks
+       and poles; a value that a `select` did not choose has a gradient of exactly 0.
+    2. For each public function with an `attn.attention` that has no backward function yet (or for those named by the
+       option), makes
+
+    ```
+    @<name>_backward(arguments of @<name>..., out, lse, d_out[, d_lse]) -> (d_query, d_key, d_value, d_captures...)
+    ```
+
+    with d_lse where the function returns lse. d_captures are the gradients of the floating captures that are arguments, in
+    order, in the compute type; that of a scalar has rank 0. An argument used as two operands has a gradient for each.
+
+    Constraints on the function:
+    - (D1) its body is one block with one `attn.attention`, and otherwise pure operations.
+    - (D2) query, key, value and floating captures are arguments; floating captures may also be computed without any.
+    - (D3) it returns out, or out and lse, and nothing else.
+
+    Example: the soft-cap score
+    ```mlir
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %c = arith.constant 30.0 : f32
+      %x = arith.divf %s, %c : f32
+      %t = math.tanh %x : f32
+      %capped = arith.mulf %t, %c : f32
+      attn.yield %capped : f32
+    }
+    ```
+    has the gradient
+    ```mlir
+    gradient(%d: f32, %s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %c1 = arith.constant 1.0 : f32
+      %c = arith.constant 30.0 : f32
+      %x = arith.divf %s, %c : f32
+      %t = math.tanh %x : f32
+      %d_t = arith.mulf %d, %c : f32
+      %tt = arith.mulf %t, %t : f32
+      %slope = arith.subf %c1, %tt : f32
+      %d_x = arith.mulf %d_t, %slope : f32
+      %d_s = arith.divf %d_x, %c : f32
+      attn.yield %d_s : f32
+    }
+    ```
+  }];
+  let options = [ListOption<"functions", "functions", "std::string",
+                            "Functions to differentiate; all public ones with an attention where none is named">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def DecomposeReferencePass : Pass<"attn-decompose-reference", "::mlir::ModuleOp"> {
   let summary = "Lower attention to plain linalg: the oracle";
   let description = [{
@@ -76,6 +131,7 @@ def SetTargetPass : Pass<"attn-set-target", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"arch", "arch", "std::string", "\"x86_64_v3\"",
                         "x86_64, x86_64_v3, x86_64_v4, aarch64, sm_80, sm_86, sm_89, sm_90a, sm_100a or sm_120a">];
+  let dependentDialects = ["::attn::AttnDialect"];
 }
 
 def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
