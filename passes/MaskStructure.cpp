@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The mask becomes cases of affine inequalities (MaskFormula); of each case it is solved which streamed indices
-// some pair of the block satisfies it at (RangeSolver). The visited ranges are those of the mask, the masked
-// ranges those of its negation: a block that no dropped pair lies in is full, also where several cases of an
-// `or` cover it only together.
+// The mask becomes cases of affine inequalities (MaskFormula); of each case it is solved which streamed
+// indices some pair of the block satisfies it at (RangeSolver). The visited ranges are those of the mask, the
+// masked ranges those of its negation: a block that no dropped pair lies in is full, also where several cases
+// of an `or` cover it only together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -68,7 +68,6 @@ private:
   OpBuilder &builder;
   AttentionOpInterface op;
   Block &mask, &ranges;
-  bool blocksKeys;
   TermTable terms;
   UniformValues uniform;
   FormEmitter emitter;
@@ -84,9 +83,8 @@ AffineForm RangesBuilder::getSymbol(Value value) {
 }
 
 RangesBuilder::RangesBuilder(OpBuilder &builder, AttentionOpInterface op, Block &ranges, bool blocksKeys)
-    : builder(builder), op(op), mask(op.getMask().front()), ranges(ranges), blocksKeys(blocksKeys),
-      uniform(builder, mask, ranges), emitter(builder, op->getLoc(), terms),
-      formula(builder, terms, uniform, emitter, mask, blocksKeys) {
+    : builder(builder), op(op), mask(op.getMask().front()), ranges(ranges), uniform(builder, mask, ranges),
+      emitter(builder, op->getLoc(), terms), formula(builder, terms, uniform, emitter, mask, blocksKeys) {
   AffineForm begin = getSymbol(ranges.getArgument(RangesArgs::begin));
   AffineForm end = getSymbol(ranges.getArgument(RangesArgs::end));
   AffineForm blockedLength = getSymbol(blocksKeys ? uniform.getKeyLength() : uniform.getQueryLength());
@@ -125,7 +123,7 @@ void RangesBuilder::emitRange(const StreamedRange &range, EmittedRanges &emitted
 }
 
 EmittedRanges RangesBuilder::emitRanges(const Cases &cases) {
-  SmallVector<StreamedRange> solved;
+  SmallVector<StreamedRange, 0> solved;
   for (const Case &one : cases)
     solver->solve(one, solved);
 
@@ -153,8 +151,7 @@ MaskStructure RangesBuilder::build() {
   llvm::raw_string_ostream reason(structure.reason);
   structure.unknown = formula.getUnknown();
   if (structure.unknown)
-    reason << "'" << structure.unknown->getName()
-           << "' depends on the indices in a way that is not affine";
+    reason << "'" << structure.unknown->getName() << "' depends on the indices in a way that is not affine";
   else if (formula.hasMergedCases())
     reason << "the mask has too many cases";
   else if (!solver->isExact())
@@ -163,7 +160,8 @@ MaskStructure RangesBuilder::build() {
   return structure;
 }
 
-MaskStructure attn::buildRanges(OpBuilder &builder, AttentionOpInterface op, Region &ranges, bool blocksKeys) {
+MaskStructure attn::buildRanges(OpBuilder &builder, AttentionOpInterface op, Region &ranges,
+                                bool blocksKeys) {
   OpBuilder::InsertionGuard guard(builder);
   Block &block = createRangesBlock(builder, op, ranges);
   return RangesBuilder(builder, op, block, blocksKeys).build();

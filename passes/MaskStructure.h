@@ -14,8 +14,8 @@
 namespace attn {
 /// How well the ranges describe the mask. They are sound in any case.
 struct MaskStructure {
-  /// Whether every index of a visited range is kept by some pair of the block, and every index of a masked one
-  /// dropped by some pair.
+  /// Whether every index of a visited range is kept by some pair of the block, and every index of a masked
+  /// one dropped by some pair.
   bool isExact = true;
   /// The first operation of the mask region, if any, that depends on the indices in a way that is not
   /// understood; what it decides is taken to go either way.
@@ -24,11 +24,11 @@ struct MaskStructure {
   std::string reason;
 };
 
-/// Fills `ranges`, an empty region, with what the `ranges` region of `attn.online_attention` has to hold for the
-/// mask of `op`, which has one. Blocks are of queries and ranges of keys, or the reverse if `blocksKeys`.
+/// Fills `ranges`, an empty region, with what the `ranges` region of `attn.online_attention` has to hold for
+/// the mask of `op`, which has one. Blocks are of queries and ranges of keys, or the reverse if `blocksKeys`.
 ///
-/// Index arithmetic of the mask is taken not to overflow; the ranges then do not either, for lengths below 2^31
-/// and any value of the captures.
+/// Index arithmetic of the mask is taken not to overflow; the ranges then do not either, for lengths below
+/// 2^31 and any value of the captures.
 MaskStructure buildRanges(mlir::OpBuilder &builder, AttentionOpInterface op, mlir::Region &ranges,
                           bool blocksKeys);
 } // namespace attn

@@ -1,0 +1,271 @@
+//===- AffineForm.cpp - integer expressions that a mask compares ------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/AffineForm.h"
+#include "llvm/ADT/STLExtras.h"
+#include <limits>
+
+using namespace mlir;
+using namespace attn;
+
+//===----------------------------------------------------------------------===//
+// AffineForm
+//===----------------------------------------------------------------------===//
+
+AffineForm AffineForm::fromTerm(TermId term, const Integer &coefficient) {
+  AffineForm form;
+  if (coefficient != 0)
+    form.monomials.emplace_back(term, coefficient);
+  return form;
+}
+
+Integer AffineForm::getCoefficient(TermId term) const {
+  for (const auto &[id, coefficient] : monomials)
+    if (id == term)
+      return coefficient;
+  return Integer(0);
+}
+
+AffineForm AffineForm::without(TermId term) const {
+  AffineForm form = *this;
+  llvm::erase_if(form.monomials, [&](const Monomial &monomial) { return monomial.first == term; });
+  return form;
+}
+
+AffineForm AffineForm::operator+(const AffineForm &other) const {
+  AffineForm sum(constant + other.constant);
+  const auto *lhs = monomials.begin(), *rhs = other.monomials.begin();
+  while (lhs != monomials.end() || rhs != other.monomials.end()) {
+    if (rhs == other.monomials.end() || (lhs != monomials.end() && lhs->first < rhs->first)) {
+      sum.monomials.push_back(*lhs++);
+    } else if (lhs == monomials.end() || rhs->first < lhs->first) {
+      sum.monomials.push_back(*rhs++);
+    } else {
+      Integer coefficient = lhs->second + rhs->second;
+      if (coefficient != 0)
+        sum.monomials.emplace_back(lhs->first, coefficient);
+      ++lhs, ++rhs;
+    }
+  }
+  return sum;
+}
+
+AffineForm AffineForm::operator*(const Integer &factor) const {
+  if (factor == 0)
+    return AffineForm();
+  AffineForm product = *this;
+  product.constant *= factor;
+  for (auto &[term, coefficient] : product.monomials)
+    coefficient *= factor;
+  return product;
+}
+
+//===----------------------------------------------------------------------===//
+// TermTable: making terms
+//===----------------------------------------------------------------------===//
+
+/// Lengths are below 2^31, so the last index is at most 2^31 - 2.
+static constexpr int64_t kLastIndex = std::numeric_limits<int32_t>::max() - 1;
+
+TermTable::TermTable() {
+  for (Term::Kind kind : {Term::Kind::blocked, Term::Kind::streamed}) {
+    Term term{kind, Value(), AffineForm(), AffineForm(), Integer(0), {Integer(0), Integer(kLastIndex)}};
+    term.usesBlocked = kind == Term::Kind::blocked;
+    term.usesStreamed = kind == Term::Kind::streamed;
+    terms.push_back(std::move(term));
+  }
+}
+
+AffineForm TermTable::intern(Term term) {
+  for (auto [id, other] : llvm::enumerate(terms))
+    if (other.kind == term.kind && other.value == term.value && other.divisor == term.divisor &&
+        other.lhs == term.lhs && other.rhs == term.rhs)
+      return AffineForm::fromTerm(id);
+  term.usesBlocked = usesBlocked(term.lhs) || usesBlocked(term.rhs);
+  term.usesStreamed = usesStreamed(term.lhs) || usesStreamed(term.rhs);
+  terms.push_back(std::move(term));
+  return AffineForm::fromTerm(terms.size() - 1);
+}
+
+AffineForm TermTable::getSymbol(Value value, const Interval &interval) {
+  return intern({Term::Kind::symbol, value, AffineForm(), AffineForm(), Integer(0), interval});
+}
+
+AffineForm TermTable::getMaximum(const AffineForm &lhs, const AffineForm &rhs) {
+  if (isNeverPositive(lhs - rhs))
+    return rhs;
+  if (isNeverPositive(rhs - lhs))
+    return lhs;
+  Interval a = getInterval(lhs), b = getInterval(rhs);
+  return intern(
+      {Term::Kind::maximum, Value(), lhs, rhs, Integer(0), {std::max(a.min, b.min), std::max(a.max, b.max)}});
+}
+
+AffineForm TermTable::getMinimum(const AffineForm &lhs, const AffineForm &rhs) {
+  if (isNeverPositive(lhs - rhs))
+    return lhs;
+  if (isNeverPositive(rhs - lhs))
+    return rhs;
+  Interval a = getInterval(lhs), b = getInterval(rhs);
+  return intern(
+      {Term::Kind::minimum, Value(), lhs, rhs, Integer(0), {std::min(a.min, b.min), std::min(a.max, b.max)}});
+}
+
+AffineForm TermTable::getSelect(Value condition, const AffineForm &lhs, const AffineForm &rhs) {
+  if (lhs == rhs)
+    return lhs;
+  Interval a = getInterval(lhs), b = getInterval(rhs);
+  AffineForm form = intern({Term::Kind::select,
+                            condition,
+                            lhs,
+                            rhs,
+                            Integer(0),
+                            {std::min(a.min, b.min), std::max(a.max, b.max)}});
+  // The condition depends on the indices even where neither operand does.
+  Term &term = terms[form.getMonomials().front().first];
+  term.usesBlocked = term.usesStreamed = true;
+  return form;
+}
+
+AffineForm TermTable::getFloor(const AffineForm &dividend, const Integer &divisor) {
+  assert(divisor > 0 && "a floor division by a constant that is not positive");
+  if (divisor == 1)
+    return dividend;
+
+  // Division is monotone, so it moves into a choice; floor terms then hold no choice of the indices.
+  if (std::optional<TermId> id = findChoice(dividend)) {
+    Term choice = terms[*id];
+    Integer coefficient = dividend.getCoefficient(*id);
+    AffineForm rest = dividend.without(*id);
+    AffineForm lhs = getFloor(rest + choice.lhs * coefficient, divisor);
+    AffineForm rhs = getFloor(rest + choice.rhs * coefficient, divisor);
+    if (choice.kind == Term::Kind::select)
+      return getSelect(choice.value, lhs, rhs);
+    return (choice.kind == Term::Kind::maximum) == (coefficient > 0) ? getMaximum(lhs, rhs)
+                                                                     : getMinimum(lhs, rhs);
+  }
+
+  // floor((c * a + r) / c) = a + floor(r / c).
+  AffineForm whole, rest(mod(dividend.getConstant(), divisor));
+  whole = AffineForm(floorDiv(dividend.getConstant(), divisor));
+  Integer common = divisor;
+  for (const auto &[term, coefficient] : dividend.getMonomials()) {
+    if (mod(coefficient, divisor) == 0) {
+      whole = whole + AffineForm::fromTerm(term, floorDiv(coefficient, divisor));
+    } else {
+      rest = rest + AffineForm::fromTerm(term, coefficient);
+      common = gcd(common, abs(coefficient));
+    }
+  }
+  // floor((g * a + r) / (g * c)) = floor((a + floor(r / g)) / c).
+  Integer reduced = floorDiv(divisor, common);
+  AffineForm inner(floorDiv(rest.getConstant(), common));
+  for (const auto &[term, coefficient] : rest.getMonomials())
+    inner = inner + AffineForm::fromTerm(term, floorDiv(coefficient, common));
+
+  Interval range = getInterval(inner);
+  Integer first = floorDiv(range.min, reduced), last = floorDiv(range.max, reduced);
+  if (first == last)
+    return whole + AffineForm(first);
+
+  // floor((floor(a / d) + r) / c) = floor((a + d * r) / (c * d)).
+  if (inner.getMonomials().size() == 1 && inner.getMonomials().front().second == 1) {
+    const Term &term = terms[inner.getMonomials().front().first];
+    if (term.kind == Term::Kind::floor) {
+      Integer nested = term.divisor;
+      AffineForm merged = term.lhs + AffineForm(nested * inner.getConstant());
+      return whole + getFloor(merged, reduced * nested);
+    }
+  }
+  return whole + intern({Term::Kind::floor, Value(), inner, AffineForm(), reduced, {first, last}});
+}
+
+//===----------------------------------------------------------------------===//
+// TermTable: what is known
+//===----------------------------------------------------------------------===//
+
+Interval TermTable::getInterval(const AffineForm &form) const {
+  Interval sum{form.getConstant(), form.getConstant()};
+  for (const auto &[id, coefficient] : form.getMonomials()) {
+    const Interval &range = terms[id].interval;
+    sum.min += coefficient * (coefficient > 0 ? range.min : range.max);
+    sum.max += coefficient * (coefficient > 0 ? range.max : range.min);
+  }
+  return sum;
+}
+
+bool TermTable::usesBlocked(const AffineForm &form) const {
+  return llvm::any_of(form.getMonomials(), [&](const auto &m) { return terms[m.first].usesBlocked; });
+}
+
+bool TermTable::usesStreamed(const AffineForm &form) const {
+  return llvm::any_of(form.getMonomials(), [&](const auto &m) { return terms[m.first].usesStreamed; });
+}
+
+std::optional<TermId> TermTable::findChoice(const AffineForm &form) const {
+  for (const auto &[id, coefficient] : form.getMonomials())
+    if (const Term &term = terms[id];
+        !term.isUniform() && (term.kind == Term::Kind::maximum || term.kind == Term::Kind::minimum ||
+                              term.kind == Term::Kind::select))
+      return id;
+  return std::nullopt;
+}
+
+unsigned TermTable::countAlternatives(const AffineForm &form) const {
+  uint64_t product = 1;
+  AffineForm rest = form;
+  while (std::optional<TermId> id = findChoice(rest)) {
+    product *= countAlternatives(terms[*id].lhs) + countAlternatives(terms[*id].rhs);
+    product = std::min<uint64_t>(product, 1000000);
+    rest = rest.without(*id);
+  }
+  return product;
+}
+
+AffineForm TermTable::relaxFloors(const AffineForm &form,
+                                  llvm::function_ref<bool(const Term &)> matches) const {
+  AffineForm relaxed = form;
+  auto findFloor = [&]() -> const AffineForm::Monomial * {
+    for (const AffineForm::Monomial &monomial : relaxed.getMonomials())
+      if (const Term &term = terms[monomial.first]; term.kind == Term::Kind::floor && matches(term))
+        return &monomial;
+    return nullptr;
+  };
+  // (e - c + 1) / c <= floor(e / c) <= e / c; scaled by c to stay in the integers.
+  while (const AffineForm::Monomial *monomial = findFloor()) {
+    TermId id = monomial->first;
+    Integer coefficient = monomial->second;
+    const Term &term = terms[id];
+    Integer scale = floorDiv(term.divisor, gcd(term.divisor, abs(coefficient)));
+    AffineForm bound = coefficient > 0 ? term.lhs - AffineForm(term.divisor) + 1 : term.lhs;
+    Integer factor = floorDiv(coefficient * scale, term.divisor);
+    relaxed = relaxed.without(id) * scale + bound * factor;
+  }
+  return relaxed;
+}
+
+bool TermTable::isNeverPositive(const AffineForm &form) const {
+  if (getInterval(form).max <= 0)
+    return true;
+  // An upper bound of a form is the negated lower bound of the negated form.
+  AffineForm bound = -relaxFloors(-form, [](const Term &) { return true; });
+  if (getInterval(bound).max <= 0)
+    return true;
+  // A fact f <= 0 with a term of the same sign: subtracting a multiple of f keeps an upper bound and may
+  // cancel the term. Facts are ordered so that each one's other term is the next one's.
+  for (const AffineForm &fact : facts) {
+    const auto &[term, coefficient] = fact.getMonomials().front();
+    assert(coefficient == 1 && "a fact bounds its first term");
+    Integer multiple = bound.getCoefficient(term);
+    if (multiple <= 0)
+      continue;
+    bound = bound - fact * multiple;
+    if (getInterval(bound).max <= 0)
+      return true;
+  }
+  return false;
+}

@@ -1,0 +1,373 @@
+//===- MaskStructureTest.cpp - ranges against every pair of small lengths ---===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each mask and the ranges regions built from it, for blocks of queries and for blocks of keys, are evaluated
+// by the interpreter below for all pairs of small lengths. An index that some pair of a block keeps has to be
+// visited, one that some pair drops has to be masked; where the structure says that it is exact, no others
+// are. Exact at every index, the ranges are exact for streamed blocks of any size.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/MaskStructure.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Index/IR/IndexDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "test/unit/MaskInterpreter.h"
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace mlir;
+using namespace attn;
+
+namespace {
+constexpr int64_t kBatch = 2, kHeads = 2, kLongest = 48;
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+constexpr int64_t kBlockSizes[] = {1, 4, 7, 16, 48};
+
+/// The captures of every mask: three windows, a length and a document number for each position.
+struct Captures {
+  int64_t index = 3, i64 = 3, i32 = 3;
+  std::vector<int64_t> lengths = {5, 17};
+
+  std::vector<MaskArgument> getArguments() const {
+    std::vector<int64_t> documents;
+    for (int64_t position = 0; position < kBatch * kLongest; ++position)
+      documents.push_back(position % kLongest / 5);
+    return {{{index}, {}}, {{i64}, {}}, {{i32}, {}}, {lengths, {kBatch}}, {documents, {kBatch, kLongest}}};
+  }
+};
+
+/// What a test expects of the ranges besides being sound.
+enum class Expect { exact, sound, unknown };
+
+struct Counts {
+  int64_t visited = 0, emptyVisited = 0, full = 0, missedFull = 0;
+};
+
+class MaskStructureTest : public testing::Test {
+protected:
+  MaskStructureTest() {
+    DialectRegistry registry;
+    registry.insert<AttnDialect, arith::ArithDialect, func::FuncDialect, index::IndexDialect,
+                    math::MathDialect, tensor::TensorDialect>();
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+  }
+
+  /// `body` computes the i1 %keep from %b, %h, %q, %kv and the captures.
+  void parse(const std::string &body) {
+    std::string text = R"(
+      func.func @f(%query: tensor<2x2x?x8xf32>, %key: tensor<2x2x?x8xf32>, %index: index, %i64: i64, %i32: i32,
+                   %lengths: tensor<2xi32>, %documents: tensor<2x48xi32>) -> tensor<2x2x?x8xf32> {
+        %out, %lse = attn.attention %query, %key, %key
+          captures(%index : index, %i64 : i64, %i32 : i32, %lengths : tensor<2xi32>, %documents : tensor<2x48xi32>)
+          mask(%b: index, %h: index, %q: index, %kv: index) {
+          )" + body + R"(
+          attn.yield %keep : i1
+        } : (tensor<2x2x?x8xf32>, tensor<2x2x?x8xf32>, tensor<2x2x?x8xf32>)
+            -> (tensor<2x2x?x8xf32>, tensor<2x2x?xf32>)
+        return %out : tensor<2x2x?x8xf32>
+      })";
+    module = parseSourceString<ModuleOp>(text, &context);
+    ASSERT_TRUE(module) << body;
+    module->walk([&](AttentionOp op) { attention = op; });
+    for (bool blocksKeys : {false, true}) {
+      OpBuilder builder(&context);
+      regions[blocksKeys] = std::make_unique<Region>();
+      structures[blocksKeys] = buildRanges(builder, attention, *regions[blocksKeys], blocksKeys);
+    }
+  }
+
+  std::string printRanges(bool blocksKeys) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    for (Operation &op : regions[blocksKeys]->front())
+      os << "  " << op << "\n";
+    return text;
+  }
+
+  /// Compares the ranges with the mask, for these captures and lengths.
+  void check(const Captures &captures, ArrayRef<int64_t> lengths) {
+    MaskProgram mask(attention.getMask().front());
+    MaskProgram ranges[2] = {MaskProgram(regions[0]->front()), MaskProgram(regions[1]->front())};
+    std::vector<MaskArgument> arguments = captures.getArguments();
+    for (int64_t qLen : lengths)
+      for (int64_t kvLen : lengths)
+        for (int64_t b = 0; b < kBatch; ++b)
+          for (int64_t h = 0; h < kHeads; ++h) {
+            std::vector<char> kept(qLen * kvLen);
+            for (int64_t q = 0; q < qLen; ++q)
+              for (int64_t kv = 0; kv < kvLen; ++kv)
+                kept[q * kvLen + kv] = mask.run({b, h, q, kv}, arguments, qLen, kvLen).front() & 1;
+            for (bool blocksKeys : {false, true})
+              for (int64_t blockSize : kBlockSizes)
+                checkBlocks(kept, ranges[blocksKeys], arguments, {b, h}, qLen, kvLen, blocksKeys, blockSize);
+            if (HasFailure())
+              return;
+          }
+  }
+
+  void checkBlocks(const std::vector<char> &kept, MaskProgram &program,
+                   const std::vector<MaskArgument> &arguments, std::pair<int64_t, int64_t> batchAndHead,
+                   int64_t qLen, int64_t kvLen, bool blocksKeys, int64_t blockSize) {
+    int64_t blockedLength = blocksKeys ? kvLen : qLen, length = blocksKeys ? qLen : kvLen;
+    bool isExact = structures[blocksKeys].isExact;
+    for (int64_t begin = 0; begin < blockedLength; begin += blockSize) {
+      int64_t end = std::min(begin + blockSize, blockedLength);
+      std::vector<int64_t> bounds =
+          program.run({batchAndHead.first, batchAndHead.second, begin, end}, arguments, qLen, kvLen);
+      auto yield = cast<YieldRangesOp>(regions[blocksKeys]->front().getTerminator());
+      size_t numVisited = yield.getVisitedBegins().size(), numMasked = yield.getMaskedBegins().size();
+      auto contains = [&](size_t first, size_t count, int64_t index) {
+        for (size_t i = first; i < first + count; ++i)
+          if (bounds[i] <= index && index < bounds[i + count])
+            return true;
+        return false;
+      };
+      std::vector<char> anyKept(length), anyDropped(length), visited(length), masked(length);
+      for (int64_t index = 0; index < length; ++index) {
+        for (int64_t blocked = begin; blocked < end; ++blocked) {
+          bool keeps = blocksKeys ? kept[index * kvLen + blocked] : kept[blocked * kvLen + index];
+          anyKept[index] |= keeps;
+          anyDropped[index] |= !keeps;
+        }
+        visited[index] = contains(0, numVisited, index);
+        masked[index] = contains(2 * numVisited, numMasked, index);
+        bool isRight = visited[index] >= anyKept[index] && masked[index] >= anyDropped[index] &&
+                       (!isExact || (visited[index] == anyKept[index] && masked[index] == anyDropped[index]));
+        if (!isRight) {
+          ADD_FAILURE() << (isExact ? "exact" : "sound") << " ranges are wrong at index " << index
+                        << " of block " << begin << " to " << end << (blocksKeys ? " of keys" : " of queries")
+                        << ", q_len " << qLen << ", kv_len " << kvLen << ", b " << batchAndHead.first
+                        << ", h " << batchAndHead.second << ": kept " << int(anyKept[index]) << ", visited "
+                        << int(visited[index]) << ", dropped " << int(anyDropped[index]) << ", masked "
+                        << int(masked[index]) << "\n"
+                        << printRanges(blocksKeys);
+          return;
+        }
+      }
+      countBlocks(anyKept, anyDropped, visited, masked);
+    }
+  }
+
+  /// Counts streamed blocks of 16, for the masks that are not exact.
+  void countBlocks(ArrayRef<char> anyKept, ArrayRef<char> anyDropped, ArrayRef<char> visited,
+                   ArrayRef<char> masked) {
+    for (size_t begin = 0; begin < visited.size(); begin += 16) {
+      size_t size = std::min<size_t>(16, visited.size() - begin);
+      auto any = [&](ArrayRef<char> flags) { return llvm::is_contained(flags.slice(begin, size), 1); };
+      counts.visited += any(visited);
+      counts.emptyVisited += any(visited) && !any(anyKept);
+      counts.full += !any(anyDropped);
+      counts.missedFull += any(masked) && !any(anyDropped);
+    }
+  }
+
+  void expect(const std::string &body, Expect expected, ArrayRef<Captures> captures = Captures()) {
+    SCOPED_TRACE(body);
+    parse(body);
+    if (HasFatalFailure())
+      return;
+    for (const MaskStructure &structure : structures) {
+      EXPECT_EQ(structure.isExact, expected == Expect::exact) << structure.reason;
+      EXPECT_EQ(structure.unknown != nullptr, expected == Expect::unknown) << structure.reason;
+    }
+    counts = Counts();
+    for (const Captures &values : captures)
+      check(values, {0, 1, 2, 5, 16, 17, 31, 40});
+  }
+
+  size_t countOps(bool blocksKeys) {
+    return llvm::count_if(regions[blocksKeys]->front().without_terminator(),
+                          [](Operation &op) { return !op.hasTrait<OpTrait::ConstantLike>(); });
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  AttentionOp attention;
+  std::unique_ptr<Region> regions[2];
+  MaskStructure structures[2];
+  Counts counts;
+};
+
+//===----------------------------------------------------------------------===//
+// Masks by name
+//===----------------------------------------------------------------------===//
+
+/// Pieces of masks: each defines one i1, named by its first word.
+const char *kCausal = "%causal = arith.cmpi sle, %kv, %q : index\n";
+const char *kBottomRight = R"(
+  %q_len = attn.q_len %b
+  %kv_len = attn.kv_len %b
+  %shift = arith.subi %kv_len, %q_len : index
+  %last = arith.addi %q, %shift : index
+  %bottom_right = arith.cmpi sle, %kv, %last : index
+)";
+const char *kWindow = R"(
+  %window_distance = arith.subi %q, %kv : index
+  %window = arith.cmpi slt, %window_distance, %index : index
+)";
+const char *kTwoSided = R"(
+  %two_sided_distance = arith.subi %q, %kv : index
+  %two_sided_width = arith.index_cast %i32 : i32 to index
+  %two_sided_magnitude = math.absi %two_sided_distance : index
+  %two_sided = arith.cmpi sle, %two_sided_magnitude, %two_sided_width : index
+)";
+const char *kPadding = R"(
+  %padding_i32 = tensor.extract %lengths[%b] : tensor<2xi32>
+  %padding_len = arith.index_cast %padding_i32 : i32 to index
+  %padding = arith.cmpi slt, %kv, %padding_len : index
+)";
+const char *kQueryPadding = R"(
+  %query_padding_i32 = tensor.extract %lengths[%b] : tensor<2xi32>
+  %query_padding_len = arith.index_cast %query_padding_i32 : i32 to index
+  %query_padding = arith.cmpi slt, %q, %query_padding_len : index
+)";
+const char *kChunk = R"(
+  %c8 = arith.constant 8 : index
+  %q_chunk = arith.floordivsi %q, %c8 : index
+  %kv_chunk = arith.floordivsi %kv, %c8 : index
+  %chunk = arith.cmpi eq, %q_chunk, %kv_chunk : index
+)";
+const char *kSink = R"(
+  %c4 = arith.constant 4 : index
+  %sink = arith.cmpi slt, %kv, %c4 : index
+)";
+const char *kDilated = R"(
+  %dilation = arith.constant 3 : index
+  %phase = arith.remui %kv, %dilation : index
+  %dilated_zero = arith.constant 0 : index
+  %dilated = arith.cmpi eq, %phase, %dilated_zero : index
+)";
+const char *kStrided = R"(
+  %stride = arith.constant 4 : index
+  %strided_distance = arith.subi %q, %kv : index
+  %strided_phase = arith.remsi %strided_distance, %stride : index
+  %strided_zero = arith.constant 0 : index
+  %strided = arith.cmpi eq, %strided_phase, %strided_zero : index
+)";
+const char *kDocument = R"(
+  %q_document = tensor.extract %documents[%b, %q] : tensor<2x48xi32>
+  %kv_document = tensor.extract %documents[%b, %kv] : tensor<2x48xi32>
+  %document = arith.cmpi eq, %q_document, %kv_document : i32
+)";
+const char *kHeadWindow = R"(
+  %head_one = arith.constant 1 : index
+  %head_first = arith.cmpi slt, %h, %head_one : index
+  %head_ten = arith.constant 10 : index
+  %head_width = arith.select %head_first, %index, %head_ten : index
+  %head_distance = arith.subi %q, %kv : index
+  %head_window = arith.cmpi sle, %head_distance, %head_width : index
+)";
+const char *kFirstHead = R"(
+  %first_head_one = arith.constant 1 : index
+  %first_head = arith.cmpi slt, %h, %first_head_one : index
+)";
+const char *kQueryFrom = "%query_from = arith.cmpi sge, %q, %index : index\n";
+
+std::string yieldOf(StringRef name) {
+  return "%true = arith.constant true\n%keep = arith.andi %" + name.str() + ", %true : i1\n";
+}
+
+/// All windows: no limit in either direction, none, one, some.
+std::vector<Captures> getWindows() {
+  std::vector<Captures> windows;
+  for (int64_t width :
+       {int64_t(-7), int64_t(-1), int64_t(0), int64_t(1), int64_t(2), int64_t(9), int64_t(60)})
+    windows.push_back({width, width, width, {5, 17}});
+  for (int64_t width : {kNoLimit, kNoLimit - 3, -kNoLimit, -kNoLimit - 1})
+    windows.push_back({width, width, static_cast<int32_t>(width), {0, 40}});
+  return windows;
+}
+
+TEST_F(MaskStructureTest, Causal) {
+  expect(kCausal + yieldOf("causal"), Expect::exact);
+  EXPECT_EQ(countOps(false), 2u) << printRanges(false); // begin + 1 and the length
+  EXPECT_EQ(countOps(true), 2u) << printRanges(true);
+}
+
+TEST_F(MaskStructureTest, CausalBottomRight) {
+  expect(kBottomRight + yieldOf("bottom_right"), Expect::exact);
+}
+TEST_F(MaskStructureTest, Window) { expect(kWindow + yieldOf("window"), Expect::exact, getWindows()); }
+TEST_F(MaskStructureTest, TwoSided) { expect(kTwoSided + yieldOf("two_sided"), Expect::exact, getWindows()); }
+
+TEST_F(MaskStructureTest, Padding) {
+  expect(kPadding + yieldOf("padding"), Expect::exact, getWindows());
+  expect(kQueryPadding + yieldOf("query_padding"), Expect::exact, getWindows());
+}
+
+TEST_F(MaskStructureTest, Chunk) { expect(kChunk + yieldOf("chunk"), Expect::exact); }
+TEST_F(MaskStructureTest, HeadWindow) {
+  expect(kHeadWindow + yieldOf("head_window"), Expect::exact, getWindows());
+}
+TEST_F(MaskStructureTest, UniformGuard) { expect(kFirstHead + yieldOf("first_head"), Expect::exact); }
+
+TEST_F(MaskStructureTest, AllAndNothing) {
+  expect("%keep = arith.constant true", Expect::exact);
+  EXPECT_EQ(cast<YieldRangesOp>(regions[0]->front().getTerminator()).getMaskedBegins().size(), 0u);
+  expect("%keep = arith.constant false", Expect::exact);
+  EXPECT_EQ(cast<YieldRangesOp>(regions[0]->front().getTerminator()).getVisitedBegins().size(), 0u);
+  expect("%keep = arith.cmpi sge, %q, %b : index", Expect::exact);
+}
+
+TEST_F(MaskStructureTest, Unsigned) {
+  // 0 <= q - kv < window, as one unsigned comparison.
+  expect("%d = arith.subi %q, %kv : index\n%keep = arith.cmpi ult, %d, %index : index", Expect::exact,
+         getWindows());
+}
+
+/// Each mask, and each pair of masks under and, or, xor and and-not.
+TEST_F(MaskStructureTest, Combinations) {
+  struct Piece {
+    StringRef name;
+    const char *text;
+    Expect expected;
+  };
+  const Piece pieces[] = {
+      {"causal", kCausal, Expect::exact},        {"bottom_right", kBottomRight, Expect::exact},
+      {"window", kWindow, Expect::exact},        {"two_sided", kTwoSided, Expect::exact},
+      {"padding", kPadding, Expect::exact},      {"query_padding", kQueryPadding, Expect::exact},
+      {"chunk", kChunk, Expect::exact},          {"sink", kSink, Expect::exact},
+      {"dilated", kDilated, Expect::sound},      {"strided", kStrided, Expect::sound},
+      {"document", kDocument, Expect::unknown},  {"head_window", kHeadWindow, Expect::exact},
+      {"first_head", kFirstHead, Expect::exact}, {"query_from", kQueryFrom, Expect::exact}};
+  const StringRef operations[] = {"arith.andi %a, %b2 : i1", "arith.ori %a, %b2 : i1",
+                                  "arith.xori %a, %b2 : i1", "arith.andi %a, %not_b : i1"};
+  std::vector<Captures> captures = {{3, 3, 3, {5, 17}}, {-2, -2, 0, {0, 40}}, {kNoLimit, 1, 20, {16, 1}}};
+  for (const Piece &lhs : pieces) {
+    for (const Piece &rhs : pieces) {
+      if (lhs.name == rhs.name)
+        continue;
+      for (StringRef operation : operations) {
+        std::string body =
+            std::string(lhs.text) + rhs.text + "%true = arith.constant true\n%a = arith.andi %" +
+            lhs.name.str() + ", %true : i1\n%b2 = arith.andi %" + rhs.name.str() +
+            ", %true : i1\n%not_b = arith.xori %b2, %true : i1\n%keep = " + operation.str() + "\n";
+        SCOPED_TRACE(body);
+        parse(body);
+        bool isUnknown = lhs.expected == Expect::unknown || rhs.expected == Expect::unknown;
+        bool areExact = lhs.expected == Expect::exact && rhs.expected == Expect::exact;
+        for (const MaskStructure &structure : structures) {
+          EXPECT_EQ(structure.unknown != nullptr, isUnknown);
+          // Chunks with other comparisons may leave gaps between the chunks of a block.
+          if (areExact && lhs.name != "chunk" && rhs.name != "chunk")
+            EXPECT_TRUE(structure.isExact) << structure.reason;
+        }
+        for (const Captures &values : captures)
+          check(values, {0, 1, 16, 23, 40});
+        if (HasFailure())
+          return;
+      }
+    }
+  }
+}
+} // namespace
