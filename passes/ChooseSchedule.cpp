@@ -8,6 +8,7 @@
 #include "passes/ChooseSchedule.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace attn;
@@ -19,8 +20,9 @@ ShapeClass ShapeClass::get(AttentionOpInterface op, KernelKind kind) {
   ArrayRef<int64_t> query = op.getQuery().getType().getShape();
   ArrayRef<int64_t> heads = kind == KernelKind::dkdv ? op.getKey().getType().getShape() : query;
   ShapeClass shape{kind, op.getHeadDim(), op.getValueDim(), op.getComputeType().getWidth(), {}, {}, {}};
-  if (known(query[0]) && known(heads[1]))
-    shape.batchTimesHeads = query[0] * heads[1];
+  int64_t product;
+  if (known(query[0]) && known(heads[1]) && !llvm::MulOverflow(query[0], heads[1], product))
+    shape.batchTimesHeads = product;
   shape.qLen = known(query[2]);
   shape.kvLen = known(op.getKey().getType().getDimSize(2));
   return shape;
@@ -42,8 +44,10 @@ static RegisterTile chooseRegisterTile(TargetAttr target) {
 
 /// Bytes of the tiles of one work item.
 static void measure(ScheduleCandidate &candidate, const ShapeClass &shape) {
-  int64_t bytes = shape.computeBits / 8, m = candidate.blockM, n = candidate.blockN, d = shape.headDim,
-          c = shape.valueDim;
+  // Far above any limit, and far below an overflow.
+  static constexpr int64_t largest = 1 << 20;
+  int64_t bytes = shape.computeBits / 8, m = std::min(candidate.blockM, largest),
+          n = std::min(candidate.blockN, largest), d = shape.headDim, c = shape.valueDim;
   switch (shape.kind) {
   case KernelKind::forward:
     candidate.hotBytes = bytes * (m * n + std::max(d, c) * (m + n));
@@ -80,8 +84,8 @@ FailureOr<ScheduleChoice> attn::chooseSchedule(function_ref<InFlightDiagnostic()
                        << lanesGiven;
 
   auto longest = [](int64_t wanted, std::optional<int64_t> length, int64_t multiple) {
-    int64_t needed = length ? llvm::alignTo(std::max<int64_t>(*length, 1), multiple) : wanted;
-    return std::min<int64_t>(llvm::alignTo(wanted, multiple), needed);
+    int64_t needed = length ? std::clamp<int64_t>(*length, 1, wanted) : wanted;
+    return static_cast<int64_t>(llvm::alignTo(needed, multiple));
   };
   ScheduleChoice choice;
   int64_t budget = target.getL2Bytes() / 2;
@@ -111,18 +115,30 @@ FailureOr<ScheduleChoice> attn::chooseSchedule(function_ref<InFlightDiagnostic()
   choice.schedule =
       ScheduleAttr::getChecked(emitError, target.getContext(), chosen.blockM, chosen.blockN, overrides.order,
                                /*kv_splits=*/int64_t{1}, vectorLength, tile.rows, tile.vectors);
-  if (!choice.schedule)
+  if (!choice.schedule || failed(verifyTileBytes(emitError, shape, choice.schedule)))
     return failure();
   return choice;
+}
+
+LogicalResult attn::verifyTileBytes(function_ref<InFlightDiagnostic()> emitError, const ShapeClass &shape,
+                                    ScheduleAttr schedule) {
+  ScheduleCandidate tiles{schedule.getBlockM(), schedule.getBlockN(), 0, 0, ""};
+  measure(tiles, shape);
+  if (tiles.totalBytes <= kMaxTileBytes)
+    return success();
+  return emitError() << "expected tiles of at most " << kMaxTileBytes << " bytes, got " << tiles.totalBytes
+                     << " with block_m = " << tiles.blockM << " and block_n = " << tiles.blockN
+                     << "; choose smaller blocks";
 }
 
 int64_t attn::chooseKvSplits(const ShapeClass &shape, TargetAttr target, ScheduleAttr schedule) {
   if (!shape.batchTimesHeads || !shape.qLen || !shape.kvLen || schedule.getOrder() == LoopOrder::key_outer)
     return 1;
-  int64_t items = *shape.batchTimesHeads * llvm::divideCeil(*shape.qLen, schedule.getBlockM());
-  if (items == 0 || items >= target.getMultiprocessors())
+  int64_t blocks = llvm::divideCeil(*shape.qLen, schedule.getBlockM()), items;
+  if (llvm::MulOverflow(*shape.batchTimesHeads, blocks, items) || items == 0 ||
+      items >= target.getMultiprocessors())
     return 1;
   int64_t minimumPart = 4 * schedule.getBlockN();
   int64_t wanted = llvm::divideCeil(target.getMultiprocessors(), items);
-  return std::max<int64_t>(1, std::min(wanted, *shape.kvLen / minimumPart));
+  return std::clamp<int64_t>(std::min(wanted, *shape.kvLen / minimumPart), 1, kMaxKvSplits);
 }

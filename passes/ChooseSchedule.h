@@ -52,6 +52,16 @@ llvm::FailureOr<ScheduleChoice> chooseSchedule(llvm::function_ref<mlir::InFlight
                                                const ShapeClass &shape, TargetAttr target,
                                                const ScheduleOverrides &overrides);
 
+/// The tiles of a work item are on the stack of its thread; this leaves half of an ordinary one.
+inline constexpr int64_t kMaxTileBytes = 4 << 20;
+
+/// Fails where the tiles of `schedule` are larger.
+llvm::LogicalResult verifyTileBytes(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
+                                    const ShapeClass &shape, ScheduleAttr schedule);
+
+/// Most parts that the keys are computed in: the merges are unrolled, more would be code without end.
+inline constexpr int64_t kMaxKvSplits = 64;
+
 /// In how many parts the keys are computed: 1, unless there are fewer blocks of queries than cores (all sizes
 /// static) and keys enough to give each part a few blocks.
 int64_t chooseKvSplits(const ShapeClass &shape, TargetAttr target, ScheduleAttr schedule);

@@ -14,7 +14,9 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "passes/ChooseSchedule.h"
 #include "passes/Passes.h"
+#include "passes/RegionUtils.h"
 
 using namespace mlir;
 using namespace attn;
@@ -251,6 +253,10 @@ struct LowerOnlinePass : attn::impl::LowerOnlinePassBase<LowerOnlinePass> {
             "f8E4M3FN tensors are not lowered yet; convert query, key and value to bf16, f16 or f32 first");
         return signalPassFailure();
       }
+      if (failed(verifyInlinable(op)) ||
+          failed(verifyTileBytes([&] { return op.emitOpError(); }, ShapeClass::get(op, op.getKind()),
+                                 op.getSchedule())))
+        return signalPassFailure();
       OpBuilder builder(op);
       switch (op.getKind()) {
       case KernelKind::forward:

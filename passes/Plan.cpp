@@ -10,7 +10,6 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Remarks.h"
-#include "mlir/Interfaces/CallInterfaces.h"
 #include "passes/ChooseSchedule.h"
 #include "passes/MaskStructure.h"
 #include "passes/Passes.h"
@@ -87,12 +86,7 @@ LogicalResult PlanPass::checkPlannable(AttentionOpInterface op) {
   if (isa<Float8E4M3FNType>(op.getElementType()))
     return op->emitOpError(
         "f8E4M3FN tensors are not lowered yet; convert query, key and value to bf16, f16 or f32 first");
-  WalkResult calls = op->walk([&](CallOpInterface call) {
-    call->emitOpError("expected calls in a region of '")
-        << op->getName() << "' to be inlined; run --inline before --attn-plan";
-    return WalkResult::interrupt();
-  });
-  return failure(calls.wasInterrupted());
+  return verifyInlinable(op);
 }
 
 FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kind) {

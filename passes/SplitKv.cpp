@@ -86,8 +86,8 @@ struct SplitKvPass : attn::impl::SplitKvPassBase<SplitKvPass> {
         TargetAttr target = getTarget(getOperation());
         wanted =
             target ? chooseKvSplits(ShapeClass::get(op, KernelKind::forward), target, op.getSchedule()) : 1;
-      } else if (wanted < 0 || wanted > kMaxSplits) {
-        op.emitOpError("expected from 1 to ") << kMaxSplits << " splits of the keys, got " << wanted;
+      } else if (wanted < 0 || wanted > kMaxKvSplits) {
+        op.emitOpError("expected from 1 to ") << kMaxKvSplits << " splits of the keys, got " << wanted;
         return signalPassFailure();
       } else if (wanted > 1 && op.getSchedule().getOrder() == LoopOrder::key_outer) {
         op.emitOpError("expected order = query_outer to split the keys in ")
@@ -98,8 +98,5 @@ struct SplitKvPass : attn::impl::SplitKvPassBase<SplitKvPass> {
         split(op, wanted);
     }
   }
-
-  /// The merges are unrolled; more parts than this would be code without end.
-  static constexpr int64_t kMaxSplits = 64;
 };
 } // namespace

@@ -1,0 +1,70 @@
+// RUN: attn-opt %s --attn-plan --split-input-file --verify-diagnostics
+// RUN: not attn-opt %S/attn-plan.mlir --attn-plan=block-m=40 2>&1 | FileCheck %s --check-prefix=LANES
+// RUN: not attn-opt %S/attn-plan.mlir --attn-plan="block-m=-64" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// RUN: not attn-opt %S/attn-plan.mlir --attn-plan="block-m=4096 block-n=4096" 2>&1 | FileCheck %s --check-prefix=LARGE
+// RUN: not attn-opt %S/attn-plan.mlir --attn-plan="block-m=9223372036854775776" 2>&1 | FileCheck %s --check-prefix=HUGE
+
+// LANES: error: 'attn.attention' op expected block_m to be a multiple of 32 (2 vectors of 16), got 40
+// NEGATIVE: error: 'attn.attention' op expected block_m from 1 to 2^31 - 1, got -64 [S1]
+// LARGE: error: 'attn.attention' op expected tiles of at most 4194304 bytes, got 70254592 with block_m = 4096 and block_n = 4096; choose smaller blocks
+// HUGE: error: 'attn.attention' op expected block_m from 1 to 2^31 - 1, got 9223372036854775776 [S1]
+
+!q = tensor<1x1x?x8xf32>
+func.func @no_target(%q: !q) {
+  // expected-error @+1 {{'attn.attention' op expected a module with 'attn.target'; run --attn-set-target before --attn-plan}}
+  attn.attention %q, %q, %q : (!q, !q, !q) -> (!q, tensor<1x1x?xf32>)
+  return
+}
+
+// -----
+
+!q = tensor<1x1x?x8xf32>
+module attributes {attn.target = #attn.target<arch = sm_90a, max_shared_memory = 232448>} {
+func.func @gpu(%q: !q) {
+  // expected-error @+1 {{expected a CPU target, got #attn.target<arch = sm_90a, max_shared_memory = 232448>; GPU targets have no schedules yet}}
+  attn.attention %q, %q, %q : (!q, !q, !q) -> (!q, tensor<1x1x?xf32>)
+  return
+}
+}
+
+// -----
+
+!q = tensor<1x1x?x8xf8E4M3FN>
+module attributes {attn.target = #attn.target<arch = x86_64_v3, vector_bits = 256, vector_registers = 16>} {
+func.func @f8(%q: !q) {
+  // expected-error @+1 {{f8E4M3FN tensors are not lowered yet; convert query, key and value to bf16, f16 or f32 first}}
+  attn.attention %q, %q, %q : (!q, !q, !q) -> (!q, tensor<1x1x?xf32>)
+  return
+}
+}
+
+// -----
+
+!q = tensor<1x1x?x8xf32>
+module attributes {attn.target = #attn.target<arch = x86_64_v3, vector_bits = 256, vector_registers = 16>} {
+func.func private @keep(index) -> i1
+func.func @call(%q: !q) {
+  // expected-error @+1 {{expected no calls in its regions, got 'func.call'; inline what it calls first (--inline)}}
+  attn.attention %q, %q, %q mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+    %keep = func.call @keep(%q_idx) : (index) -> i1
+    attn.yield %keep : i1
+  } : (!q, !q, !q) -> (!q, tensor<1x1x?xf32>)
+  return
+}
+}
+
+// -----
+
+!q = tensor<1x1x?x8xf32>
+!l = tensor<1x1x?xf32>
+module attributes {attn.target = #attn.target<arch = x86_64_v3, vector_bits = 256, vector_registers = 16>} {
+func.func @not_differentiated(%q: !q, %lse: !l) {
+  // expected-error @+1 {{expected a gradient region for the score; run --attn-differentiate before --attn-plan}}
+  attn.attention_backward %q, %q, %q, %q, %lse, %q
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %t = math.tanh %s : f32
+      attn.yield %t : f32
+    } : (!q, !q, !q, !q, !l, !q) -> (!q, !q, !q)
+  return
+}
+}
