@@ -1,10 +1,11 @@
 // Every operation with every optional part, in the custom form. Printing is a fixed point, and the generic form and
-// bytecode hold the same module.
+// bytecode hold the same module, locations or not.
 
 // RUN: attn-opt %s > %t.custom && FileCheck %s --input-file %t.custom
 // RUN: attn-opt %t.custom | diff %t.custom -
 // RUN: attn-opt %s --mlir-print-op-generic | attn-opt | diff %t.custom -
 // RUN: attn-opt %s --emit-bytecode | attn-opt | diff %t.custom -
+// RUN: attn-opt %s --mlir-print-debuginfo | attn-opt | diff %t.custom -
 
 // CHECK: module attributes {attn.target = #attn.target<arch = x86_64_v3, vector_bits = 256, vector_registers = 16>}
 module attributes {attn.target = #attn.target<arch = x86_64_v3, vector_bits = 256, vector_registers = 16,
