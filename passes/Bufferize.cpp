@@ -31,7 +31,9 @@ struct Bufferize : attn::impl::BufferizePassBase<Bufferize> {
     options.inferFunctionResultLayout = false;
     options.functionArgTypeConverterFn = [](TensorLikeType type, Attribute, func::FuncOp,
                                             const BufferizationOptions &) {
-      return cast<BufferLikeType>(attn::getBoundaryBufferType(cast<RankedTensorType>(type)));
+      auto ranked = dyn_cast<RankedTensorType>(type);
+      return cast<BufferLikeType>(ranked ? BaseMemRefType(attn::getBoundaryBufferType(ranked))
+                                         : getMemRefTypeWithFullyDynamicLayout(cast<TensorType>(type)));
     };
     BufferizationState state;
     if (failed(runOneShotModuleBufferize(getOperation(), options, state)))

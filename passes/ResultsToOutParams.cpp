@@ -60,6 +60,12 @@ struct ResultsToOutParams : attn::impl::ResultsToOutParamsPassBase<ResultsToOutP
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function.isPrivate() || function.isExternal())
         continue;
+      if (llvm::any_of(llvm::concat<const Type>(function.getArgumentTypes(), function.getResultTypes()),
+                       llvm::IsaPred<UnrankedTensorType>)) {
+        function.emitOpError(
+            "takes or returns a tensor without a rank; public functions need ranked tensors");
+        return signalPassFailure();
+      }
       bool returnsTensor = llvm::any_of(function.getResultTypes(), llvm::IsaPred<TensorType>);
       std::optional<SymbolTable::UseRange> uses = SymbolTable::getSymbolUses(function, module);
       if (returnsTensor && uses && !uses->empty()) {

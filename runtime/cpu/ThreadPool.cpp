@@ -122,6 +122,7 @@ private:
 };
 
 std::atomic<int> requestedThreads{0};
+thread_local int scopedThreads = 0;
 } // namespace
 
 int attn::cpu::getNumHardwareThreads() {
@@ -136,10 +137,17 @@ int attn::cpu::getNumHardwareThreads() {
 void attn::cpu::setNumThreads(int numThreads) { requestedThreads = std::max(0, numThreads); }
 
 int attn::cpu::getNumThreads() {
-  int requested = requestedThreads;
+  int requested = scopedThreads ? scopedThreads : requestedThreads.load();
   static const int hardware = getNumHardwareThreads();
   return requested ? requested : hardware;
 }
+
+attn::cpu::NumThreadsScope::NumThreadsScope(int numThreads) : outer(scopedThreads) {
+  if (numThreads > 0)
+    scopedThreads = numThreads;
+}
+
+attn::cpu::NumThreadsScope::~NumThreadsScope() { scopedThreads = outer; }
 
 void attn_cpu_parallel_for(int64_t count, void (*body)(int64_t, int64_t, void *), void *context) {
   if (count <= 0)

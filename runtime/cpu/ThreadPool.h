@@ -30,6 +30,18 @@ int getNumHardwareThreads();
 /// threads.
 void setNumThreads(int numThreads);
 int getNumThreads();
+
+/// While it lives, the calls of this thread get `numThreads` threads instead, if that is not 0.
+class NumThreadsScope {
+public:
+  explicit NumThreadsScope(int numThreads);
+  ~NumThreadsScope();
+  NumThreadsScope(const NumThreadsScope &) = delete;
+  NumThreadsScope &operator=(const NumThreadsScope &) = delete;
+
+private:
+  int outer;
+};
 } // namespace attn::cpu
 
 #endif // ATTN_RUNTIME_CPU_THREADPOOL_H
