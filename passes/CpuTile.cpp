@@ -165,7 +165,11 @@ void TileBuilder::packRows(const RowBlock &rows, int64_t width, Value tile) {
       loop(index(width), index(shape[1]), 1,
            [&](Value column) { memref::StoreOp::create(b, scalar(0), tile, ValueRange{row, column}); });
   });
-  loop(rows.count, index(shape[0]), 1, [&](Value row) {
+  // A product computes whole register tiles of rows.
+  Value padded = arith::MulIOp::create(b, ceilDiv(rows.count, schedule.getRegisterRows()),
+                                       index(schedule.getRegisterRows()));
+  padded = arith::MinSIOp::create(b, padded, index(shape[0]));
+  loop(rows.count, padded, 1, [&](Value row) {
     loop(index(0), index(shape[1]), 1,
          [&](Value column) { memref::StoreOp::create(b, scalar(0), tile, ValueRange{row, column}); });
   });
@@ -173,16 +177,14 @@ void TileBuilder::packRows(const RowBlock &rows, int64_t width, Value tile) {
 
 void TileBuilder::packTransposed(const RowBlock &rows, int64_t width, Value tile) {
   int64_t lanes = cast<MemRefType>(tile.getType()).getDimSize(1);
+  ifThen(arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rows.count, index(lanes)),
+         [&] { fill(tile, 0); });
   loop(index(0), rows.count, 1, [&](Value row) {
     Value source = arith::AddIOp::create(b, rows.begin, row);
     loop(index(0), index(width), 1, [&](Value column) {
       Value read = memref::LoadOp::create(b, rows.buffer, ValueRange{rows.batch, rows.head, source, column});
       memref::StoreOp::create(b, toCompute(read), tile, ValueRange{column, row});
     });
-  });
-  loop(rows.count, index(lanes), 1, [&](Value row) {
-    loop(index(0), index(width), 1,
-         [&](Value column) { memref::StoreOp::create(b, scalar(0), tile, ValueRange{column, row}); });
   });
 }
 
@@ -205,14 +207,14 @@ void TileBuilder::storeTransposed(Value tile, const RowBlock &rows, int64_t widt
 void TileBuilder::product(const Product &p) {
   int64_t lanes = cast<MemRefType>(p.c.getType()).getDimSize(1);
   int64_t numRows = schedule.getRegisterRows(), numVectors = schedule.getRegisterVectors();
-  assert(p.rows % numRows == 0 && lanes % (numVectors * vectorLength()) == 0 &&
-         "tile is not whole register tiles");
+  assert(cast<MemRefType>(p.c.getType()).getDimSize(0) % numRows == 0 &&
+         lanes % (numVectors * vectorLength()) == 0 && "tile is not whole register tiles");
 
   auto offset = [&](Value base, int64_t by) -> Value {
     return by == 0 ? base : arith::AddIOp::create(b, base, index(by)).getResult();
   };
   loop(index(0), index(lanes), numVectors * vectorLength(), [&](Value lane) {
-    loop(index(0), index(p.rows), numRows, [&](Value row) {
+    loop(index(0), p.rows, numRows, [&](Value row) {
       SmallVector<Value> accumulators;
       for (int64_t r = 0; r < numRows; ++r)
         for (int64_t v = 0; v < numVectors; ++v) {

@@ -67,7 +67,8 @@ public:
   void storeVector(mlir::Value value, mlir::Value tile, mlir::ValueRange indices);
   void fill(mlir::Value tile, double value);
 
-  /// tile[r, c] = rows[r, c] for r < count, c < width; 0 elsewhere in the tile.
+  /// tile[r, c] = rows[r, c] for r < count, c < width; 0 in the other columns, and in the rows that complete
+  /// a register tile.
   void packRows(const RowBlock &rows, int64_t width, mlir::Value tile);
   /// tile[c, r] = rows[r, c] for r < count, c < width; 0 in the other lanes.
   void packTransposed(const RowBlock &rows, int64_t width, mlir::Value tile);
@@ -80,7 +81,8 @@ public:
     bool aTransposed;
     mlir::Value b;
     mlir::Value c;
-    int64_t rows;
+    /// Rows of c that are needed; whole register tiles of them are computed.
+    mlir::Value rows;
     mlir::Value depth;
     /// Null: init = 0. A 1-D tile: init = c[i, l] * factors[l].
     mlir::Value factors;

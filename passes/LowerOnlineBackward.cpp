@@ -254,8 +254,8 @@ void BackwardLowering::runDq() {
           t.packRows({key, item.batch, item.kvHead, begin, count}, headDim, keyTile);
           t.packRows({value, item.batch, item.kvHead, begin, count}, valueDim, valueTile);
           t.product(
-              {keyTile, /*aTransposed=*/false, queryTile, scores, keyRows, t.index(headDim), nullptr, false});
-          t.product({valueTile, /*aTransposed=*/false, dOutTile, dScores, keyRows, t.index(valueDim), nullptr,
+              {keyTile, /*aTransposed=*/false, queryTile, scores, count, t.index(headDim), nullptr, false});
+          t.product({valueTile, /*aTransposed=*/false, dOutTile, dScores, count, t.index(valueDim), nullptr,
                      false});
           withAndWithoutMask(masked, [&](bool isMasked) {
             differentiateTile(scores, dScores, regions, isMasked, item.begin, begin, count,
@@ -263,7 +263,7 @@ void BackwardLowering::runDq() {
                                 return std::pair(t.loadVector(lseTile, lane), t.loadVector(deltaTile, lane));
                               });
           });
-          t.product({keyTile, /*aTransposed=*/true, dScores, dQuery, paddedDim, count, nullptr, true});
+          t.product({keyTile, /*aTransposed=*/true, dScores, dQuery, t.index(headDim), count, nullptr, true});
         });
 
     scaleTile(dQuery);
@@ -313,10 +313,10 @@ void BackwardLowering::runDkdv() {
           ranges, t.index(0), context.qLen, blockM(), [&](Value begin, Value count, Value masked) {
             t.packRows({query, item.batch, head, begin, count}, headDim, queryTile);
             t.packRows({dOut, item.batch, head, begin, count}, valueDim, dOutTile);
-            t.product({queryTile, /*aTransposed=*/false, keyTile, scores, queryRows, t.index(headDim),
-                       nullptr, false});
-            t.product({dOutTile, /*aTransposed=*/false, valueTile, dScores, queryRows, t.index(valueDim),
-                       nullptr, false});
+            t.product(
+                {queryTile, /*aTransposed=*/false, keyTile, scores, count, t.index(headDim), nullptr, false});
+            t.product({dOutTile, /*aTransposed=*/false, valueTile, dScores, count, t.index(valueDim), nullptr,
+                       false});
             withAndWithoutMask(masked, [&](bool isMasked) {
               differentiateTile(
                   scores, dScores, regions, isMasked, item.begin, begin, count, [&](Value, Value row) {
@@ -329,8 +329,10 @@ void BackwardLowering::runDkdv() {
                     return std::pair(load(lse), load(delta));
                   });
             });
-            t.product({dOutTile, /*aTransposed=*/true, scores, dValue, paddedValueDim, count, nullptr, true});
-            t.product({queryTile, /*aTransposed=*/true, dScores, dKey, paddedDim, count, nullptr, true});
+            t.product(
+                {dOutTile, /*aTransposed=*/true, scores, dValue, t.index(valueDim), count, nullptr, true});
+            t.product(
+                {queryTile, /*aTransposed=*/true, dScores, dKey, t.index(headDim), count, nullptr, true});
           });
     });
     scaleTile(dKey);

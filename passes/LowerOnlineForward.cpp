@@ -84,13 +84,12 @@ void ForwardLowering::step(const ForwardTiles &tiles, const WorkItem &item,
                            const std::optional<RegionVectorizer> &score,
                            const std::optional<RegionVectorizer> &mask, Value keyBegin, Value keyCount,
                            Value masked) {
-  t.product({tiles.key, /*aTransposed=*/false, tiles.query, tiles.scores, t.paddedRows(blockN()),
-             t.index(headDim),
+  t.product({tiles.key, /*aTransposed=*/false, tiles.query, tiles.scores, keyCount, t.index(headDim),
              /*factors=*/nullptr, /*accumulate=*/false});
   withAndWithoutMask(masked, [&](bool isMasked) {
     softmax(tiles, item, score ? &*score : nullptr, isMasked ? &*mask : nullptr, keyBegin, keyCount);
   });
-  t.product({tiles.value, /*aTransposed=*/true, tiles.scores, tiles.out, t.paddedRows(valueDim), keyCount,
+  t.product({tiles.value, /*aTransposed=*/true, tiles.scores, tiles.out, t.index(valueDim), keyCount,
              tiles.rescale, /*accumulate=*/true});
 }
 
