@@ -25,8 +25,11 @@ struct LowerMergePass : attn::impl::LowerMergePassBase<LowerMergePass> {
   void runOnOperation() override {
     SmallVector<MergeOp> ops;
     getOperation()->walk([&](MergeOp op) { ops.push_back(op); });
-    for (MergeOp op : ops)
+    for (MergeOp op : ops) {
+      if (failed(verifyLoweredType(op, op.getOut().getType().getElementType())))
+        return signalPassFailure();
       decomposeMerge(op, ReferenceOptions());
+    }
   }
 };
 } // namespace

@@ -248,12 +248,7 @@ struct LowerOnlinePass : attn::impl::LowerOnlinePassBase<LowerOnlinePass> {
     SmallVector<OnlineAttentionOp> ops;
     getOperation()->walk([&](OnlineAttentionOp op) { ops.push_back(op); });
     for (OnlineAttentionOp op : ops) {
-      if (isa<Float8E4M3FNType>(op.getElementType())) {
-        op.emitOpError(
-            "f8E4M3FN tensors are not lowered yet; convert query, key and value to bf16, f16 or f32 first");
-        return signalPassFailure();
-      }
-      if (failed(verifyInlinable(op)) ||
+      if (failed(verifyLoweredType(op, op.getElementType())) || failed(verifyInlinable(op)) ||
           failed(verifyTileBytes([&] { return op.emitOpError(); }, ShapeClass::get(op, op.getKind()),
                                  op.getSchedule())))
         return signalPassFailure();

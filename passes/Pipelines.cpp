@@ -72,6 +72,8 @@ void attn::buildAttentionPipeline(OpPassManager &pm, const CpuPipelineOptions &o
 //===----------------------------------------------------------------------===//
 
 static void addBufferization(OpPassManager &pm) {
+  // Elementwise arithmetic on whole tensors does not bufferize.
+  pm.addPass(createConvertElementwiseToLinalgPass());
   pm.addPass(createResultsToOutParamsPass());
 
   pm.addPass(createBufferizePass());

@@ -70,7 +70,6 @@ struct PlanPass : attn::impl::PlanPassBase<PlanPass> {
   void runOnOperation() override;
 
 private:
-  LogicalResult checkPlannable(AttentionOpInterface op);
   FailureOr<ScheduleAttr> choose(AttentionOpInterface op, KernelKind kind);
   FailureOr<OnlineAttentionOp> plan(ImplicitLocOpBuilder &b, AttentionOpInterface op, KernelKind kind,
                                     TypeRange resultTypes, ValueRange rowOperands);
@@ -80,14 +79,6 @@ private:
   TargetAttr target;
 };
 } // namespace
-
-/// What the verifier of the operation accepts but no lowering does.
-LogicalResult PlanPass::checkPlannable(AttentionOpInterface op) {
-  if (isa<Float8E4M3FNType>(op.getElementType()))
-    return op->emitOpError(
-        "f8E4M3FN tensors are not lowered yet; convert query, key and value to bf16, f16 or f32 first");
-  return verifyInlinable(op);
-}
 
 FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kind) {
   ScheduleOverrides overrides;
@@ -188,7 +179,7 @@ void PlanPass::runOnOperation() {
           << AttnDialect::getTargetAttrName() << "'; run --attn-set-target before --attn-plan";
       return signalPassFailure();
     }
-    if (failed(checkPlannable(op)))
+    if (failed(verifyLoweredType(op, op.getElementType())) || failed(verifyInlinable(op)))
       return signalPassFailure();
     LogicalResult planned = success();
     if (auto forward = dyn_cast<AttentionOp>(op.getOperation()))

@@ -172,6 +172,12 @@ Value attn::inlineRegion(OpBuilder &builder, Region &region, ValueRange argument
   return result;
 }
 
+LogicalResult attn::verifyLoweredType(Operation *op, Type elementType) {
+  if (!isa<Float8E4M3FNType>(elementType))
+    return success();
+  return op->emitOpError("f8E4M3FN tensors are not lowered yet; convert them to bf16, f16 or f32 first");
+}
+
 LogicalResult attn::verifyInlinable(Operation *op) {
   WalkResult result = op->walk([&](CallOpInterface call) {
     op->emitOpError("expected no calls in its regions, got '")

@@ -42,6 +42,9 @@ struct RegionInlining {
 mlir::Value inlineRegion(mlir::OpBuilder &builder, mlir::Region &region, mlir::ValueRange arguments,
                          const RegionInlining &options, llvm::MutableArrayRef<mlir::Value> state = {});
 
+/// Reports an element type of query, key and value that no lowering knows yet.
+mlir::LogicalResult verifyLoweredType(mlir::Operation *op, mlir::Type elementType);
+
 /// Reports the operations of the op's regions that `inlineRegion` cannot clone: calls that were not inlined.
 mlir::LogicalResult verifyInlinable(mlir::Operation *op);
 } // namespace attn

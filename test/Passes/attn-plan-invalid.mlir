@@ -32,7 +32,7 @@ func.func @gpu(%q: !q) {
 !q = tensor<1x1x?x8xf8E4M3FN>
 module attributes {attn.target = #attn.target<arch = x86_64_v3, vector_bits = 256, vector_registers = 16>} {
 func.func @f8(%q: !q) {
-  // expected-error @+1 {{f8E4M3FN tensors are not lowered yet; convert query, key and value to bf16, f16 or f32 first}}
+  // expected-error @+1 {{f8E4M3FN tensors are not lowered yet; convert them to bf16, f16 or f32 first}}
   attn.attention %q, %q, %q : (!q, !q, !q) -> (!q, tensor<1x1x?xf32>)
   return
 }
