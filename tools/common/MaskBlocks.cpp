@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/RegionUtils.h"
 
 using namespace mlir;
@@ -30,6 +31,8 @@ struct Probe {
 
   Probe(func::FuncOp original, Operation *until, StringRef name, unsigned numExtra)
       : builder(until->getLoc(), original.getContext()) {
+    // An op of a dialect that no parsed file has used yet cannot be built.
+    original.getContext()->loadDialect<arith::ArithDialect, scf::SCFDialect, tensor::TensorDialect>();
     Type index = builder.getIndexType();
     SmallVector<Type> inputs(original.getArgumentTypes());
     inputs.append(numExtra, index);
@@ -59,6 +62,11 @@ struct Probe {
 
   func::FuncOp finish(ValueRange results) {
     func::ReturnOp::create(builder, results);
+    // Other attention before this one need not be computed to look at its regions.
+    for (Operation &op :
+         llvm::make_early_inc_range(llvm::reverse(function.getBody().front().without_terminator())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
     function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(), results.getTypes()));
     return function;
   }
@@ -116,8 +124,7 @@ func::FuncOp attn::buildMaskCounts(func::FuncOp original, Operation *attention) 
                   return tensor::InsertOp::create(b, count, blockCounts, ValueRange{row, column});
                 });
   });
-  Value lengths = tensor::FromElementsOp::create(b, ValueRange{probe.toI64(qLen), probe.toI64(kvLen)});
-  return probe.finish({counts, lengths});
+  return probe.finish(counts);
 }
 
 func::FuncOp attn::buildRangesProbe(func::FuncOp original, Operation *onlineAttention) {

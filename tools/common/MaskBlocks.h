@@ -39,10 +39,9 @@ struct MaskBlocks {
   int64_t countUnsound() const;
 };
 
-/// A function that is `function` up to `attention` (AttentionOp or AttentionBackwardOp), then counts the
-/// pairs that each block of its mask keeps:
-/// `@attn_mask_counts(arguments…, b, h, block_m, block_n : index) -> (tensor<?x?xi64>, tensor<2xi64>)`, the
-/// second being q_len and kv_len. It is put beside `function`.
+/// A function that is `function` up to `attention`, then counts the pairs that each block of its mask keeps:
+/// `@attn_mask_counts(arguments…, b, h, block_m, block_n : index) -> tensor<?x?xi64>`. It is put beside
+/// `function`.
 mlir::func::FuncOp buildMaskCounts(mlir::func::FuncOp function, mlir::Operation *attention);
 
 /// The same for the ranges of a planned attention: for each block of `block` of the blocked dimension, the

@@ -1,0 +1,57 @@
+//===- Cases.h - the attention that a benchmark times ------------------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_TOOLS_ATTNBENCH_CASES_H
+#define ATTN_TOOLS_ATTNBENCH_CASES_H
+
+#include "tools/common/Program.h"
+
+namespace attn {
+
+/// One shape, dense or causal, forward or backward.
+struct BenchCase {
+  int64_t batch = 1, qHeads = 1, kvHeads = 1, qLen = 0, kvLen = 0, headDim = 64;
+  std::string dtype = "f32";
+  bool causal = false, backward = false;
+
+  /// "forward/f32/b1/h1/n2048/d64/causal".
+  std::string getName() const;
+  /// The module as text: one function that is the attention op alone, with dynamic batch and lengths.
+  std::string getModule() const;
+  /// Of the matrix products over the pairs that the mask keeps: 2 products forward, 5 backward, as is usual;
+  /// what the compiler computes again on top of that does not count.
+  double getFlops() const;
+};
+
+/// A compiled attention with its tensors, ready to be called.
+class BenchRun {
+public:
+  static llvm::Expected<BenchRun> create(mlir::MLIRContext *context, const BenchCase &benchCase,
+                                         const ProgramOptions &options);
+  /// Any function of a file, with random inputs; the matrix products that its plan computes.
+  static llvm::Expected<BenchRun> create(mlir::MLIRContext *context, llvm::StringRef file,
+                                         llvm::StringRef entry, bool backward,
+                                         const struct InputRequest &request, const ProgramOptions &options);
+  /// Seconds of one call.
+  double time() const;
+  double getFlops() const { return flops; }
+  mlir::Type getComputeType() const { return computeType; }
+
+private:
+  static llvm::Expected<BenchRun> create(const EntryPoint &entry, const struct InputRequest &request,
+                                         const ProgramOptions &options, double flops);
+
+  // The tensors do not move when the run does: calls point into them.
+  std::vector<HostTensor> inputs, results;
+  std::function<llvm::Error()> call;
+  double flops = 0;
+  mlir::Type computeType;
+};
+
+} // namespace attn
+
+#endif // ATTN_TOOLS_ATTNBENCH_CASES_H

@@ -1,0 +1,218 @@
+//===- attn-bench.cpp - times compiled attention on this machine -------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The clock of a machine drifts by tens of percent within seconds. So what is compared is timed in turns:
+// each iteration calls the attention once, measures the peak once and, for a causal case, calls the full
+// attention once; medians of the ratios are reported.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/attn-bench/Cases.h"
+#include "tools/common/Inputs.h"
+#include "tools/common/MachinePeak.h"
+#include "llvm/Support/CommandLine.h"
+#include <benchmark/benchmark.h>
+
+using namespace mlir;
+using namespace attn;
+namespace cl = llvm::cl;
+
+static cl::OptionCategory category("attn-bench options");
+static cl::opt<std::string> inputFile(cl::Positional, cl::desc("[FILE.mlir]"), cl::cat(category));
+static cl::opt<std::string> entryName("entry", cl::desc("Function of the file to time"), cl::cat(category));
+static cl::list<int64_t> lengths("n", cl::desc("Queries and keys (default 2048)"), cl::CommaSeparated,
+                                 cl::cat(category));
+static cl::opt<int64_t> kvLen("kv-len", cl::desc("Keys, where not as many as queries"), cl::cat(category));
+static cl::list<int64_t> headDims("d", cl::desc("Head dimension (default 64)"), cl::CommaSeparated,
+                                  cl::cat(category));
+static cl::list<std::string> dtypes("dtype", cl::desc("f32, bf16, f16 or f64 (default f32)"),
+                                    cl::CommaSeparated, cl::cat(category));
+static cl::opt<int64_t> batch("batch", cl::desc("Batch entries"), cl::init(1), cl::cat(category));
+static cl::opt<int64_t> heads("heads", cl::desc("Query heads"), cl::init(1), cl::cat(category));
+static cl::opt<int64_t> kvHeads("kv-heads", cl::desc("Key and value heads (default: as many as query heads)"),
+                                cl::cat(category));
+static cl::opt<bool> causal("causal",
+                            cl::desc("Time causal attention, too, and how much of the full one it takes"),
+                            cl::cat(category));
+static cl::opt<bool> backward("backward", cl::desc("Time the gradients, too (of a file: instead)"),
+                              cl::cat(category));
+static cl::opt<std::string> target("target",
+                                   cl::desc("host, x86-64, x86-64-v3 (AVX2) or x86-64-v4 (AVX-512)"),
+                                   cl::init("host"), cl::cat(category));
+static cl::opt<int> threads("threads", cl::desc("Threads; 0 for all"), cl::init(1), cl::cat(category));
+static cl::opt<int64_t> blockM("block-m", cl::desc("Queries in a block"), cl::init(0), cl::cat(category));
+static cl::opt<int64_t> blockN("block-n", cl::desc("Keys in a block"), cl::init(0), cl::cat(category));
+static cl::opt<std::string> order("order", cl::desc("query-outer or key-outer (forward only)"),
+                                  cl::init("query-outer"), cl::cat(category));
+
+constexpr const char *overview = R"(times compiled attention on this machine
+
+GFLOP/s counts the matrix products over the kept pairs (2 forward, 5 backward); for a file, those that the plan computes.
+%peak compares them with packed fused multiply-adds in registers, measured in turns with the attention.
+Options of Google Benchmark (--benchmark_format=json, --benchmark_min_time=2, --benchmark_filter=…) are passed on.
+
+examples:
+  attn-bench --n 512,2048 --causal --backward
+  attn-bench --target x86-64-v3 --dtype f32,bf16
+  attn-bench alibi.mlir --threads 0 --benchmark_format=json
+)";
+
+/// Google Benchmark reports errors but does not return them.
+static bool anyFailed = false;
+
+static double getMedian(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  size_t middle = values.size() / 2;
+  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+/// Distance of the quartiles, relative to the median.
+static double getSpread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return (values[values.size() * 3 / 4] - values[values.size() / 4]) / values[values.size() / 2];
+}
+
+/// What is made anew for each benchmark, so that one case's tensors do not stay in memory during the next.
+using MakeRun = std::function<llvm::Expected<BenchRun>()>;
+
+static void runBenchmark(benchmark::State &state, const MakeRun &makeRun, const MakeRun &makeFull,
+                         const ProgramOptions &options) {
+  auto fail = [&](llvm::Error error) {
+    anyFailed = true;
+    state.SkipWithError(llvm::toString(std::move(error)).c_str());
+  };
+  llvm::Expected<BenchRun> run = makeRun();
+  if (!run)
+    return fail(run.takeError());
+  std::optional<BenchRun> full;
+  if (makeFull) {
+    llvm::Expected<BenchRun> made = makeFull();
+    if (!made)
+      return fail(made.takeError());
+    full = std::move(*made);
+  }
+  llvm::Expected<FmaPeak> peak =
+      FmaPeak::create(run->getComputeType().getContext(), run->getComputeType(), options);
+  if (!peak)
+    return fail(peak.takeError());
+
+  double numThreads = options.getNumThreads();
+  std::vector<double> seconds, peaks, fractions, ratios;
+  for (auto _ : state) {
+    double before = peak->measure();
+    double time = run->time();
+    double machine = (before + peak->measure()) / 2 * numThreads;
+    seconds.push_back(time);
+    peaks.push_back(machine);
+    fractions.push_back(run->getFlops() / time / machine);
+    if (full)
+      ratios.push_back(time / full->time());
+    state.SetIterationTime(time);
+  }
+  state.counters["GFLOP/s"] = run->getFlops() / getMedian(seconds) * 1e-9;
+  state.counters["peak"] = getMedian(peaks) * 1e-9;
+  state.counters["%peak"] = 100 * getMedian(fractions);
+  state.counters["median_ms"] = 1e3 * getMedian(seconds);
+  state.counters["spread%"] = 100 * getSpread(seconds);
+  if (full)
+    state.counters["causal/full"] = getMedian(ratios);
+}
+
+static void registerCase(const std::string &name, MakeRun run, MakeRun full, const ProgramOptions &options) {
+  benchmark::RegisterBenchmark(
+      name.c_str(),
+      [run, full, options](benchmark::State &state) { runBenchmark(state, run, full, options); })
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+static void registerCases(MLIRContext *context, const ProgramOptions &options) {
+  auto orDefault = [](const auto &list, auto value) {
+    return list.empty() ? std::vector{value} : std::vector(list.begin(), list.end());
+  };
+  std::vector<bool> directions{false};
+  if (backward)
+    directions.push_back(true);
+  for (const std::string &dtype : orDefault(dtypes, std::string("f32")))
+    for (int64_t headDim : orDefault(headDims, int64_t(64)))
+      for (int64_t length : orDefault(lengths, int64_t(2048)))
+        for (bool isBackward : directions)
+          for (bool isCausal : causal ? std::vector<bool>{false, true} : std::vector<bool>{false}) {
+            BenchCase benchCase;
+            benchCase.batch = batch;
+            benchCase.qHeads = heads;
+            benchCase.kvHeads = kvHeads.getNumOccurrences() ? kvHeads : heads;
+            benchCase.qLen = length;
+            benchCase.kvLen = kvLen.getNumOccurrences() ? kvLen : length;
+            benchCase.headDim = headDim;
+            benchCase.dtype = dtype;
+            benchCase.causal = isCausal;
+            benchCase.backward = isBackward;
+            BenchCase fullCase = benchCase;
+            fullCase.causal = false;
+            MakeRun full;
+            if (isCausal)
+              full = [context, fullCase, options] { return BenchRun::create(context, fullCase, options); };
+            registerCase(
+                benchCase.getName(),
+                [context, benchCase, options] { return BenchRun::create(context, benchCase, options); }, full,
+                options);
+          }
+}
+
+static llvm::Error configure(ProgramOptions &options) {
+  options.target = target;
+  options.threads = threads;
+  options.lowering.blockM = blockM;
+  options.lowering.blockN = blockN;
+  if (threads < 0)
+    return makeError("--threads: expected at least 0, got %d", threads.getValue());
+  if (order != "query-outer" && order != "key-outer")
+    return makeError("--order: expected query-outer or key-outer, got '%s'", order.c_str());
+  options.lowering.order = order == "key-outer" ? LoopOrder::key_outer : LoopOrder::query_outer;
+  for (const std::string &dtype : dtypes)
+    if (dtype != "f32" && dtype != "bf16" && dtype != "f16" && dtype != "f64")
+      return makeError("--dtype: expected f32, bf16, f16 or f64, got '%s'", dtype.c_str());
+  for (int64_t length : lengths)
+    if (length < 1)
+      return makeError("--n: expected at least 1, got %lld", static_cast<long long>(length));
+  for (int64_t headDim : headDims)
+    if (headDim < 1 || headDim > 512)
+      return makeError("--d: expected 1 to 512, got %lld", static_cast<long long>(headDim));
+  if (!inputFile.empty() && (!lengths.empty() || !headDims.empty() || !dtypes.empty() || causal))
+    return makeError("--n, --d, --dtype and --causal are for generated cases, not for a file");
+  return llvm::Error::success();
+}
+
+int main(int argc, char **argv) {
+  // Google Benchmark takes its options out of argv; only these may come before ours are parsed.
+  benchmark::Initialize(&argc, argv);
+  cl::HideUnrelatedOptions(category);
+  cl::ParseCommandLineOptions(argc, argv, overview);
+  ProgramOptions options;
+  if (llvm::Error error = configure(options)) {
+    llvm::errs() << "attn-bench: " << llvm::toString(std::move(error)) << '\n';
+    return 1;
+  }
+  DialectRegistry registry;
+  registerToolDialects(registry);
+  MLIRContext context(registry);
+  if (inputFile.empty()) {
+    registerCases(&context, options);
+  } else {
+    InputRequest request;
+    if (kvLen.getNumOccurrences())
+      request.sizes[static_cast<unsigned>(SharedSize::kvLen)] = kvLen;
+    registerCase(
+        inputFile + (backward ? "/backward" : "/forward"),
+        [&, request] { return BenchRun::create(&context, inputFile, entryName, backward, request, options); },
+        nullptr, options);
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return anyFailed ? 1 : 0;
+}

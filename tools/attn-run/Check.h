@@ -1,0 +1,23 @@
+//===- Check.h - compares results with the f64 reference ---------------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_TOOLS_ATTNRUN_CHECK_H
+#define ATTN_TOOLS_ATTNRUN_CHECK_H
+
+#include "tools/common/Program.h"
+
+namespace attn {
+
+/// Runs the f64 reference and the standard computation of the entry on the same inputs, and prints for each
+/// result the largest error, the bound of the numeric contract and whether it holds. True if all hold.
+llvm::Expected<bool> checkResults(llvm::raw_ostream &os, const EntryPoint &entry,
+                                  llvm::ArrayRef<HostTensor> inputs, llvm::ArrayRef<HostTensor> results,
+                                  const ProgramOptions &options);
+
+} // namespace attn
+
+#endif // ATTN_TOOLS_ATTNRUN_CHECK_H

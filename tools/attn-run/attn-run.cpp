@@ -1,0 +1,289 @@
+//===- attn-run.cpp - compiles and runs attention on this machine ------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/attn-run/Check.h"
+#include "tools/attn-run/Explain.h"
+#include "tools/attn-run/PrintMask.h"
+#include "tools/common/Backward.h"
+#include "tools/common/Inputs.h"
+#include "tools/common/Npy.h"
+#include "tools/common/Program.h"
+#include "tools/common/Quantity.h"
+#include "llvm/Support/CommandLine.h"
+#include <algorithm>
+#include <chrono>
+
+using namespace mlir;
+using namespace attn;
+namespace cl = llvm::cl;
+
+//===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+static cl::OptionCategory category("attn-run options");
+
+static cl::opt<std::string> inputFile(cl::Positional, cl::desc("FILE.mlir"), cl::cat(category));
+static cl::opt<std::string> entryName("entry",
+                                      cl::desc("Function to run; needed if several hold an attention op"),
+                                      cl::value_desc("name"), cl::cat(category));
+static cl::list<std::string> inputs(
+    "input",
+    cl::desc("Input in argument order, or of a named argument; a number for a scalar, - for a random one"),
+    cl::value_desc("[ARG=]FILE.npy"), cl::cat(category));
+static cl::list<std::string> outputs("output", cl::desc("File for a result, in order or by name"),
+                                     cl::value_desc("[RESULT=]FILE.npy"), cl::cat(category));
+static cl::list<std::string> fills(
+    "fill",
+    cl::desc("Values of an argument that has no input: normal, uniform:LO:HI, constant:X, range, "
+             "sorted:LO:HI or slopes. Default: normal; for integers, sorted:0:3 if read at a query or key "
+             "position (documents), else uniform:0:KV_LEN (lengths)"),
+    cl::value_desc("ARG=KIND"), cl::cat(category));
+static cl::opt<uint64_t> seed("seed", cl::desc("Seed of the random inputs"), cl::init(0), cl::cat(category));
+static cl::opt<bool> castInputs("cast-inputs",
+                                cl::desc("Convert input files to the element types of the arguments"),
+                                cl::cat(category));
+
+static cl::opt<int64_t> batch("batch", cl::desc("Batch entries"), cl::cat(category));
+static cl::opt<int64_t> qHeads("q-heads", cl::desc("Query heads"), cl::cat(category));
+static cl::opt<int64_t> kvHeads("kv-heads", cl::desc("Key and value heads"), cl::cat(category));
+static cl::opt<int64_t> qLen("q-len", cl::desc("Queries"), cl::cat(category));
+static cl::opt<int64_t> kvLen("kv-len", cl::desc("Keys"), cl::cat(category));
+static cl::list<std::string> shapes("shape", cl::desc("Shape of an argument; ? leaves a size open"),
+                                    cl::value_desc("ARG=2x16x?"), cl::cat(category));
+
+static cl::opt<std::string> target("target",
+                                   cl::desc("host, x86-64, x86-64-v3 (AVX2) or x86-64-v4 (AVX-512)"),
+                                   cl::init("host"), cl::cat(category));
+static cl::opt<int> threads("threads", cl::desc("Threads; default: all"), cl::init(0), cl::cat(category));
+static cl::opt<std::string> lowering("lowering", cl::desc("tiled, or reference (plain loops)"),
+                                     cl::init("tiled"), cl::cat(category));
+static cl::opt<std::string> order("order", cl::desc("query-outer or key-outer (forward only)"),
+                                  cl::init("query-outer"), cl::cat(category));
+static cl::opt<int64_t> blockM("block-m", cl::desc("Queries in a block"), cl::init(0), cl::cat(category));
+static cl::opt<int64_t> blockN("block-n", cl::desc("Keys in a block"), cl::init(0), cl::cat(category));
+static cl::opt<int64_t> kvSplits("kv-splits", cl::desc("Parts in which the keys are computed"), cl::init(0),
+                                 cl::cat(category));
+
+static cl::opt<bool> backward("backward",
+                              cl::desc("Run the gradients of the function, which the compiler derives"),
+                              cl::cat(category));
+static cl::opt<bool> check("check",
+                           cl::desc("Compare with the f64 reference; exit code 1 if the error is too large"),
+                           cl::cat(category));
+static cl::opt<int> repeat("repeat", cl::desc("Run this often and print the times"), cl::init(0),
+                           cl::cat(category));
+static cl::opt<bool> explainPlan("explain", cl::desc("Print what the compiler chose, why, and what it costs"),
+                                 cl::cat(category));
+static cl::opt<std::string> maskPicture("print-mask", cl::ValueOptional,
+                                        cl::desc("Draw the blocks of the mask, in the terminal or as an SVG"),
+                                        cl::value_desc("FILE.svg"), cl::cat(category));
+static cl::opt<int64_t> maskBlock("mask-block",
+                                  cl::desc("Side of a block of --print-mask; default: about 64 columns"),
+                                  cl::init(0), cl::cat(category));
+static cl::opt<int64_t> maskBatch("mask-batch", cl::desc("Batch entry of --print-mask"), cl::init(0),
+                                  cl::cat(category));
+static cl::opt<int64_t> maskHead("mask-head", cl::desc("Query head of --print-mask"), cl::init(0),
+                                 cl::cat(category));
+
+constexpr const char *overview = R"(compiles attention and runs it on this machine
+
+Inputs are NumPy files; what is not given is random, the same for the same --seed. Sizes that the types leave open follow
+from the inputs and from --batch, --q-len and so on (default: 1 batch entry, 4 heads, 256 queries and keys).
+
+examples:
+  attn-run causal.mlir --check                      random inputs, compared with an f64 reference
+  attn-run causal.mlir --check --backward           the same for the gradients
+  attn-run causal.mlir --input q.npy --input k.npy --input v.npy --output o.npy
+  attn-run soft_cap.mlir --input cap=20 --q-len 100 --repeat 10
+  attn-run alibi.mlir --entry alibi --fill slopes=slopes --explain
+  attn-run window.mlir --q-len 4096 --print-mask    which blocks are full, partial and empty
+  attn-run window.mlir --q-len 4096 --print-mask=window.svg
+)";
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+static llvm::Expected<ProgramOptions> getProgramOptions() {
+  ProgramOptions options;
+  options.target = target;
+  if (threads < 0)
+    return makeError("--threads: expected at least 1, got %d", threads.getValue());
+  options.threads = threads;
+  if (lowering != "tiled" && lowering != "reference")
+    return makeError("--lowering: expected tiled or reference, got '%s'", lowering.c_str());
+  options.lowering.reference = lowering == "reference";
+  if (order != "query-outer" && order != "key-outer")
+    return makeError("--order: expected query-outer or key-outer, got '%s'", order.c_str());
+  options.lowering.order = order == "key-outer" ? LoopOrder::key_outer : LoopOrder::query_outer;
+  struct Number {
+    const cl::opt<int64_t> &option;
+    int64_t &value;
+  };
+  for (Number number : {Number{blockM, options.lowering.blockM}, Number{blockN, options.lowering.blockN},
+                        Number{kvSplits, options.lowering.kvSplits}}) {
+    if (number.option.getNumOccurrences() && number.option < 1)
+      return makeError("--%s: expected at least 1, got %lld", number.option.ArgStr.str().c_str(),
+                       static_cast<long long>(number.option));
+    if (number.option.getNumOccurrences() && options.lowering.reference)
+      return makeError("--%s: the reference lowering has no schedule", number.option.ArgStr.str().c_str());
+    number.value = number.option;
+  }
+  return options;
+}
+
+static InputRequest getInputRequest() {
+  InputRequest request;
+  request.inputs = inputs;
+  request.shapes = shapes;
+  request.fills = fills;
+  const cl::opt<int64_t> *sizes[] = {&batch, &qHeads, &kvHeads, &qLen, &kvLen};
+  for (auto [index, option] : llvm::enumerate(sizes))
+    if (option->getNumOccurrences())
+      request.sizes[index] = option->getValue();
+  request.seed = seed;
+  request.cast = castInputs;
+  return request;
+}
+
+static double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+static llvm::Error runRepeatedly(const Program &program, StringRef function,
+                                 ArrayRef<const HostTensor *> arguments,
+                                 MutableArrayRef<HostTensor> results) {
+  std::vector<double> seconds;
+  for (int run = 0; run < repeat; ++run) {
+    double begin = now();
+    if (llvm::Error error = program.call(function, arguments, results))
+      return error;
+    seconds.push_back(now() - begin);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  llvm::outs() << "time: median " << formatSeconds(seconds[seconds.size() / 2]) << ", least "
+               << formatSeconds(seconds.front()) << ", most " << formatSeconds(seconds.back()) << " of "
+               << repeat << " runs\n";
+  return llvm::Error::success();
+}
+
+/// The file that each result goes to; empty for none.
+static llvm::Expected<SmallVector<std::string>> assignOutputs(const EntryPoint &entry) {
+  SmallVector<std::string> files(entry.resultNames.size());
+  unsigned position = 0;
+  for (StringRef text : outputs) {
+    auto [name, file] = splitName(text, [&](StringRef word) { return entry.findResult(word).has_value(); });
+    unsigned result = name.empty() ? position++ : *entry.findResult(name);
+    if (result >= files.size())
+      return makeError("--output: got %zu files for the %zu results of @%s", outputs.size(), files.size(),
+                       entry.getFunction().getName().str().c_str());
+    files[result] = file.str();
+  }
+  return files;
+}
+
+static llvm::Error runEntry(const EntryPoint &entry, const SizeResolver &sizes, const Inputs &inputs,
+                            const ProgramOptions &options, bool &passes) {
+  llvm::Expected<SmallVector<std::string>> files = assignOutputs(entry);
+  if (!files)
+    return files.takeError();
+  SmallVector<HostTensor> results;
+  for (unsigned i = 0; i < entry.resultNames.size(); ++i) {
+    llvm::Expected<SmallVector<int64_t>> shape = sizes.getResultShape(i);
+    if (!shape)
+      return shape.takeError();
+    results.emplace_back(getElementTypeOrSelf(entry.getFunction().getResultTypes()[i]), *shape);
+  }
+  SmallVector<const HostTensor *> arguments;
+  for (const HostTensor &tensor : inputs.tensors)
+    arguments.push_back(&tensor);
+
+  double begin = now();
+  llvm::Expected<Program> program =
+      Program::compile(OwningOpRef<ModuleOp>(ModuleOp(*entry.module).clone()), options);
+  if (!program)
+    return program.takeError();
+  llvm::outs() << "compiled in " << formatSeconds(now() - begin) << '\n';
+  StringRef name = entry.getFunction().getName();
+  if (llvm::Error error = program->call(name, arguments, results))
+    return error;
+  if (repeat > 0)
+    if (llvm::Error error = runRepeatedly(*program, name, arguments, results))
+      return error;
+  for (auto [index, result] : llvm::enumerate(results))
+    llvm::outs() << "result %" << entry.resultNames[index] << "  "
+                 << formatShape(result.getShape(), result.getElementType()) << '\n';
+  for (auto [file, result] : llvm::zip(*files, results))
+    if (!file.empty())
+      if (llvm::Error error = writeNpy(file, result))
+        return error;
+  if (!check)
+    return llvm::Error::success();
+  llvm::Expected<bool> holds = checkResults(llvm::outs(), entry, inputs.tensors, results, options);
+  if (!holds)
+    return holds.takeError();
+  passes &= *holds;
+  return llvm::Error::success();
+}
+
+static llvm::Error run(MLIRContext *context, bool &passes) {
+  if (inputFile.empty())
+    return makeError("expected a file; attn-run --help shows how");
+  llvm::Expected<ProgramOptions> options = getProgramOptions();
+  if (!options)
+    return options.takeError();
+  llvm::Expected<EntryPoint> entry = parseEntryPoint(context, inputFile, entryName);
+  if (!entry)
+    return entry.takeError();
+  if (entry->getAttentionOps().empty())
+    return makeError("%s: @%s holds no attention op", inputFile.c_str(),
+                     entry->getFunction().getName().str().c_str());
+  if (backward)
+    if (llvm::Error error = differentiateEntry(*entry))
+      return error;
+
+  SizeResolver sizes(*entry);
+  llvm::Expected<Inputs> inputs = makeInputs(*entry, sizes, getInputRequest());
+  if (!inputs)
+    return inputs.takeError();
+  llvm::outs() << '@' << entry->getFunction().getName() << '\n';
+  for (auto [index, tensor] : llvm::enumerate(inputs->tensors))
+    llvm::outs() << "input %" << entry->argNames[index] << "  "
+                 << formatShape(tensor.getShape(), tensor.getElementType()) << "  " << inputs->sources[index]
+                 << '\n';
+
+  if (explainPlan)
+    if (llvm::Error error = explain(llvm::outs(), *entry, sizes, inputs->tensors, *options))
+      return error;
+  if (maskPicture.getNumOccurrences()) {
+    MaskRequest request{maskPicture, maskBlock, maskBatch, maskHead};
+    llvm::Expected<bool> sound = printMask(llvm::outs(), *entry, sizes, inputs->tensors, request, *options);
+    if (!sound)
+      return sound.takeError();
+    passes &= *sound;
+  }
+  // Pictures and tables need no run of the attention itself.
+  bool onlyShows =
+      (explainPlan || maskPicture.getNumOccurrences()) && !check && outputs.empty() && repeat == 0;
+  return onlyShows ? llvm::Error::success() : runEntry(*entry, sizes, *inputs, *options, passes);
+}
+
+int main(int argc, char **argv) {
+  cl::HideUnrelatedOptions(category);
+  cl::ParseCommandLineOptions(argc, argv, overview);
+  DialectRegistry registry;
+  registerToolDialects(registry);
+  MLIRContext context(registry);
+  bool passes = true;
+  if (llvm::Error error = run(&context, passes)) {
+    llvm::outs().flush();
+    llvm::errs() << "attn-run: " << llvm::toString(std::move(error)) << '\n';
+    return 1;
+  }
+  return passes ? 0 : 1;
+}

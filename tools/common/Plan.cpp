@@ -1,0 +1,263 @@
+//===- Plan.cpp - the plan of an entry point, for tools that show it ----------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/common/Plan.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/ChooseSchedule.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace attn;
+
+llvm::Expected<PlannedEntry> PlannedEntry::create(const EntryPoint &entry, const SizeResolver &sizes,
+                                                  const ProgramOptions &options) {
+  MLIRContext *context = entry.getFunction().getContext();
+  llvm::Expected<TargetAttr> target = attn::getTarget(context, options);
+  if (!target)
+    return target.takeError();
+  PlannedEntry result;
+  result.options = options;
+  result.target = *target;
+  result.planned = std::make_unique<EntryPoint>();
+  EntryPoint &planned = *result.planned;
+  planned.module = ModuleOp(*entry.module).clone();
+  planned.module.get()->setAttr(AttnDialect::getTargetAttrName(), *target);
+
+  FirstDiagnostic diagnostic(context);
+  PassManager pm(context);
+  PlanPassOptions planOptions;
+  planOptions.blockM = options.lowering.blockM;
+  planOptions.blockN = options.lowering.blockN;
+  planOptions.keyOuter = options.lowering.order == LoopOrder::key_outer;
+  pm.addPass(createInlinerPass());
+  pm.addPass(createPlanPass(planOptions));
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  if (failed(pm.run(*planned.module)))
+    return diagnostic.take("the module cannot be planned");
+
+  planned.function = planned.module->lookupSymbol<func::FuncOp>(entry.getFunction().getName());
+  planned.argNames = entry.argNames;
+  planned.resultNames = entry.resultNames;
+  result.sizes = std::make_unique<SizeResolver>(planned);
+  for (unsigned argument = 0; argument < planned.argNames.size(); ++argument)
+    if (llvm::Error error = result.sizes->setShape(argument, sizes.getShape(argument), "the input"))
+      return std::move(error);
+  if (llvm::Error error = result.sizes->resolve({}))
+    return std::move(error);
+  return std::move(result);
+}
+
+SmallVector<OnlineAttentionOp> PlannedEntry::getOps() const {
+  SmallVector<OnlineAttentionOp> ops;
+  planned->getFunction().walk([&](OnlineAttentionOp op) { ops.push_back(op); });
+  return ops;
+}
+
+llvm::Expected<int64_t> PlannedEntry::getSize(Value tensor, unsigned dim, StringRef what) const {
+  if (std::optional<int64_t> size = sizes->getSize(tensor, dim))
+    return *size;
+  return makeError("%s: its size does not follow from the inputs", what.str().c_str());
+}
+
+/// A module that holds only a copy of the function that `build` makes beside the original one.
+static OwningOpRef<ModuleOp> isolate(func::FuncOp original, llvm::function_ref<func::FuncOp()> build) {
+  func::FuncOp probe = build();
+  auto module = ModuleOp::create(original.getLoc());
+  module->setAttrs(original->getParentOp()->getAttrDictionary());
+  probe->remove();
+  module.push_back(probe);
+  return module;
+}
+
+static HostTensor makeIndex(MLIRContext *context, int64_t value) {
+  HostTensor tensor(IndexType::get(context), {});
+  tensor.set(0, static_cast<double>(value));
+  return tensor;
+}
+
+static llvm::Expected<HostTensor> callProbe(const Program &program, StringRef name,
+                                            ArrayRef<HostTensor> inputs, ArrayRef<int64_t> indices,
+                                            ArrayRef<int64_t> resultShape, MLIRContext *context) {
+  SmallVector<HostTensor> extra;
+  for (int64_t index : indices)
+    extra.push_back(makeIndex(context, index));
+  SmallVector<const HostTensor *> arguments;
+  for (const HostTensor &tensor : inputs)
+    arguments.push_back(&tensor);
+  for (const HostTensor &tensor : extra)
+    arguments.push_back(&tensor);
+  HostTensor result(IntegerType::get(context, 64), resultShape);
+  if (llvm::Error error = program.call(name, arguments, result))
+    return std::move(error);
+  return std::move(result);
+}
+
+llvm::Expected<Program> PlannedEntry::compileRanges(OnlineAttentionOp op) const {
+  func::FuncOp function = planned->getFunction();
+  return Program::compile(isolate(function, [&] { return buildRangesProbe(function, op); }), options);
+}
+
+llvm::Expected<HostTensor> PlannedEntry::runRanges(const Program &program, OnlineAttentionOp op,
+                                                   int64_t batch, int64_t head, int64_t block,
+                                                   ArrayRef<HostTensor> inputs) const {
+  llvm::Expected<int64_t> length =
+      op.blocksKeys() ? getSize(op.getKey(), 2, "kv_len") : getSize(op.getQuery(), 2, "q_len");
+  if (!length)
+    return length.takeError();
+  auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());
+  auto numRanges = static_cast<int64_t>(yield.getVisitedBegins().size() + yield.getMaskedBegins().size());
+  return callProbe(program, kRangesProbeName, inputs, {batch, head, block},
+                   {(*length + block - 1) / block, numRanges, 2}, op.getContext());
+}
+
+llvm::Error PlannedEntry::setPlanned(OnlineAttentionOp op, MaskBlocks &blocks, int64_t batch, int64_t head,
+                                     ArrayRef<HostTensor> inputs) const {
+  if (op.getRanges().empty()) {
+    blocks.planned.assign(blocks.kept.size(), MaskBlocks::full);
+    return llvm::Error::success();
+  }
+  llvm::Expected<Program> program = compileRanges(op);
+  if (!program)
+    return program.takeError();
+  int64_t block = op.blocksKeys() ? blocks.blockN : blocks.blockM;
+  llvm::Expected<HostTensor> ranges = runRanges(*program, op, batch, head, block, inputs);
+  if (!ranges)
+    return ranges.takeError();
+  auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());
+  setPlannedBlocks(blocks, *ranges, yield.getVisitedBegins().size(), op.blocksKeys());
+  return llvm::Error::success();
+}
+
+/// Whether the ranges may differ between batch entries and heads.
+static std::pair<bool, bool> dependsOnBatchAndHead(OnlineAttentionOp op) {
+  Block &region = op.getRanges().front();
+  bool byBatch = llvm::any_of(region.getArgument(RangesArgs::batch).getUsers(),
+                              [](Operation *user) { return !isa<QLenOp, KvLenOp>(user); });
+  return {byBatch, !region.getArgument(RangesArgs::head).use_empty()};
+}
+
+llvm::Expected<AttentionCost> PlannedEntry::getCost(OnlineAttentionOp op, ArrayRef<HostTensor> inputs) const {
+  struct Wanted {
+    Value tensor;
+    unsigned dim;
+    StringLiteral name;
+  };
+  const Wanted wanted[] = {{op.getQuery(), 0, "batch"},
+                           {op.getQuery(), 1, "q_heads"},
+                           {op.getKey(), 1, "kv_heads"},
+                           {op.getQuery(), 2, "q_len"},
+                           {op.getKey(), 2, "kv_len"}};
+  int64_t values[5];
+  for (auto [index, entry] : llvm::enumerate(wanted)) {
+    llvm::Expected<int64_t> size = getSize(entry.tensor, entry.dim, entry.name);
+    if (!size)
+      return size.takeError();
+    values[index] = *size;
+  }
+  auto [batch, qHeads, kvHeads, qLen, kvLen] = values;
+  ScheduleAttr schedule = op.getSchedule();
+  AttentionCost cost;
+
+  // Blocks: of one head, or of each where the ranges depend on it.
+  MaskBlocks grid = makeUnmaskedBlocks(qLen, kvLen, schedule.getBlockM(), schedule.getBlockN());
+  auto heads = static_cast<double>(batch * qHeads);
+  cost.blocks.total = heads * static_cast<double>(grid.rows * grid.columns);
+  cost.blocks.totalPairs = heads * static_cast<double>(qLen) * static_cast<double>(kvLen);
+  if (op.getRanges().empty()) {
+    cost.blocks.visited = cost.blocks.total;
+    cost.blocks.visitedPairs = cost.blocks.totalPairs;
+  } else {
+    llvm::Expected<Program> program = compileRanges(op);
+    if (!program)
+      return program.takeError();
+    auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());
+    auto [byBatch, byHead] = dependsOnBatchAndHead(op);
+    int64_t numBatch = byBatch ? batch : std::min<int64_t>(batch, 1),
+            numHeads = byHead ? qHeads : std::min<int64_t>(qHeads, 1);
+    double weight = numBatch * numHeads ? heads / static_cast<double>(numBatch * numHeads) : 0;
+    for (int64_t b = 0; b < numBatch; ++b)
+      for (int64_t h = 0; h < numHeads; ++h) {
+        int64_t block = op.blocksKeys() ? grid.blockN : grid.blockM;
+        llvm::Expected<HostTensor> ranges = runRanges(*program, op, b, h, block, inputs);
+        if (!ranges)
+          return ranges.takeError();
+        setPlannedBlocks(grid, *ranges, yield.getVisitedBegins().size(), op.blocksKeys());
+        for (auto [index, kind] : llvm::enumerate(grid.planned)) {
+          cost.blocks.visited += kind != MaskBlocks::empty ? weight : 0;
+          cost.blocks.partial += kind == MaskBlocks::partial ? weight : 0;
+          cost.blocks.visitedPairs +=
+              kind != MaskBlocks::empty ? weight * static_cast<double>(grid.kept[index]) : 0;
+        }
+      }
+  }
+
+  auto d = static_cast<double>(op.getHeadDim()), dv = static_cast<double>(op.getValueDim());
+  // Matrix products for each pair: q·k, and p·v (forward), d_out·v and d_s·k (dq), d_out·v, p^T·d_out and
+  // d_s^T·q (dkdv).
+  double flopsPerPair = op.getKind() == KernelKind::forward ? 2 * (d + dv)
+                        : op.getKind() == KernelKind::dq    ? 2 * (2 * d + dv)
+                                                            : 2 * (2 * d + 2 * dv);
+  cost.flops = flopsPerPair * cost.blocks.visitedPairs;
+  cost.flopsUnmasked = flopsPerPair * cost.blocks.totalPairs;
+
+  for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
+    for (Value value : values) {
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      if (!type)
+        continue;
+      auto bytes = static_cast<double>(getBytesPerElement(type.getElementType()));
+      for (unsigned dim = 0; dim < type.getRank(); ++dim)
+        // Results and intermediate tensors have the sizes of the operands that they go with.
+        bytes *= static_cast<double>(!type.isDynamicDim(dim)      ? type.getDimSize(dim)
+                                     : sizes->getSize(value, dim) ? *sizes->getSize(value, dim)
+                                     : dim == 0                   ? batch
+                                     : dim == 1 ? (op.blocksKeys() && isa<OpResult>(value) ? kvHeads : qHeads)
+                                                : (op.blocksKeys() && isa<OpResult>(value) ? kvLen : qLen));
+      cost.compulsoryBytes += bytes;
+    }
+
+  auto elementBytes = static_cast<double>(getBytesPerElement(op.getElementType()));
+  // A visited block reads its rows of the streamed side: keys and values, or queries and d_out.
+  double streamedRows = cost.blocks.visitedPairs /
+                        static_cast<double>(op.blocksKeys() ? schedule.getBlockN() : schedule.getBlockM());
+  cost.streamedBytes = streamedRows * (d + dv) * elementBytes;
+
+  ScheduleOverrides overrides;
+  overrides.blockM = schedule.getBlockM();
+  overrides.blockN = schedule.getBlockN();
+  overrides.order = schedule.getOrder();
+  FailureOr<ScheduleChoice> choice =
+      chooseSchedule([&] { return op.emitOpError(); }, ShapeClass::get(op, op.getKind()), target, overrides);
+  if (succeeded(choice))
+    cost.tileBytes = static_cast<double>(choice->candidates.back().totalBytes);
+  return cost;
+}
+
+llvm::Expected<MaskBlocks> attn::evaluateMask(const EntryPoint &entry, AttentionOpInterface op,
+                                              const SizeResolver &sizes, ArrayRef<HostTensor> inputs,
+                                              int64_t batch, int64_t head, int64_t blockM, int64_t blockN,
+                                              const ProgramOptions &options) {
+  std::optional<int64_t> qLen = sizes.getSize(op.getQuery(), 2), kvLen = sizes.getSize(op.getKey(), 2);
+  if (!qLen || !kvLen)
+    return makeError("the lengths of the attention do not follow from the inputs");
+  if (op.getMask().empty())
+    return makeUnmaskedBlocks(*qLen, *kvLen, blockM, blockN);
+  func::FuncOp function = entry.getFunction();
+  llvm::Expected<Program> program =
+      Program::compile(isolate(function, [&] { return buildMaskCounts(function, op); }), options);
+  if (!program)
+    return program.takeError();
+  llvm::Expected<HostTensor> counts =
+      callProbe(*program, kMaskCountsName, inputs, {batch, head, blockM, blockN},
+                {(*qLen + blockM - 1) / blockM, (*kvLen + blockN - 1) / blockN}, op->getContext());
+  if (!counts)
+    return counts.takeError();
+  return makeMaskBlocks(*counts, *qLen, *kvLen, blockM, blockN);
+}

@@ -1,0 +1,123 @@
+//===- Program.cpp - compiled functions over host tensors ---------------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/common/Program.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
+#include "mlir/Dialect/Index/IR/IndexDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
+#include "passes/Pipelines.h"
+#include "runtime/cpu/ThreadPool.h"
+#include "runtime/jit/HostTarget.h"
+#include <cstring>
+
+using namespace mlir;
+using namespace attn;
+
+int ProgramOptions::getNumThreads() const { return threads > 0 ? threads : cpu::getNumHardwareThreads(); }
+
+llvm::Expected<TargetAttr> attn::getTarget(MLIRContext *context, const ProgramOptions &options) {
+  llvm::Expected<TargetAttr> target = parseTarget(context, options.target);
+  if (!target)
+    return makeError("--target: %s", llvm::toString(target.takeError()).c_str());
+  return target;
+}
+
+void attn::registerToolDialects(DialectRegistry &registry) {
+  registry
+      .insert<AttnDialect, arith::ArithDialect, func::FuncDialect, index::IndexDialect, linalg::LinalgDialect,
+              math::MathDialect, scf::SCFDialect, tensor::TensorDialect, vector::VectorDialect>();
+  func::registerInlinerExtension(registry);
+  registerPipelineInterfaces(registry);
+}
+
+llvm::Expected<Program> Program::compile(OwningOpRef<ModuleOp> module, const ProgramOptions &options) {
+  MLIRContext *context = module->getContext();
+  llvm::Expected<TargetAttr> target = attn::getTarget(context, options);
+  if (!target)
+    return target.takeError();
+  if (!canRunOnHost(target->getArch()))
+    return makeError("--target: this machine does not run code for %s", options.target.c_str());
+  (*module)->setAttr(AttnDialect::getTargetAttrName(), *target);
+
+  {
+    FirstDiagnostic diagnostic(context);
+    PassManager pm(context);
+    if (options.lowering.reference) {
+      pm.addPass(createDecomposeReferencePass());
+    } else {
+      CpuPipelineOptions pipeline;
+      pipeline.blockM = options.lowering.blockM;
+      pipeline.blockN = options.lowering.blockN;
+      pipeline.keyOuter = options.lowering.order == LoopOrder::key_outer;
+      pipeline.kvSplits = options.lowering.kvSplits;
+      buildAttentionPipeline(pm, pipeline);
+    }
+    if (failed(pm.run(*module)))
+      return diagnostic.take("the attention cannot be lowered");
+  }
+  CpuCompileOptions compileOptions;
+  compileOptions.target = *target;
+  compileOptions.numThreads = options.threads;
+  FirstDiagnostic diagnostic(context);
+  llvm::Expected<std::unique_ptr<CpuExecutable>> executable = CpuExecutable::compile(*module, compileOptions);
+  if (!executable) {
+    std::string reason = llvm::toString(executable.takeError());
+    return diagnostic.take(StringRef(reason).split('\n').first);
+  }
+  Program program;
+  program.executable = std::move(*executable);
+  return std::move(program);
+}
+
+static BufferRef makeBufferRef(const HostTensor &tensor) {
+  BufferRef buffer;
+  buffer.data = const_cast<void *>(tensor.getData());
+  buffer.shape.assign(tensor.getShape().begin(), tensor.getShape().end());
+  buffer.strides.resize(buffer.shape.size());
+  int64_t stride = 1;
+  for (size_t dim = buffer.shape.size(); dim-- > 0;) {
+    buffer.strides[dim] = stride;
+    stride *= buffer.shape[dim];
+  }
+  buffer.elementType = tensor.getElementType();
+  return buffer;
+}
+
+std::function<llvm::Error()> Program::prepare(StringRef function, ArrayRef<const HostTensor *> inputs,
+                                              MutableArrayRef<HostTensor> results) const {
+  FunctionType signature = executable->getSignature(function);
+  SmallVector<Argument> arguments;
+  for (auto [index, tensor] : llvm::enumerate(inputs)) {
+    bool isTensor =
+        signature && index < signature.getNumInputs() && isa<RankedTensorType>(signature.getInput(index));
+    if (isTensor)
+      arguments.push_back(makeBufferRef(*tensor));
+    else
+      arguments.push_back(ScalarRef{tensor->getData(), tensor->getElementType()});
+  }
+  SmallVector<BufferRef> buffers;
+  for (const HostTensor &tensor : results)
+    buffers.push_back(makeBufferRef(tensor));
+  return [executable = executable, name = function.str(), arguments, buffers] {
+    return executable->run(name, arguments, buffers);
+  };
+}
+
+llvm::Error Program::call(StringRef function, ArrayRef<const HostTensor *> inputs,
+                          MutableArrayRef<HostTensor> results) const {
+  // All ones is a NaN in every floating type.
+  for (HostTensor &tensor : results)
+    std::memset(tensor.getData(), 0xff, tensor.getNumBytes());
+  return prepare(function, inputs, results)();
+}

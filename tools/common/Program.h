@@ -1,0 +1,61 @@
+//===- Program.h - compiled functions over host tensors ----------------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_TOOLS_COMMON_PROGRAM_H
+#define ATTN_TOOLS_COMMON_PROGRAM_H
+
+#include "runtime/jit/CpuExecutable.h"
+#include "tools/common/EntryPoint.h"
+#include "tools/common/HostTensor.h"
+
+namespace attn {
+
+/// How attention becomes loops: the schedule's numbers given by hand; 0 leaves the choice to the compiler.
+struct LoweringSettings {
+  bool reference = false; ///< --attn-decompose-reference instead of tiles
+  int64_t blockM = 0, blockN = 0, kvSplits = 0;
+  LoopOrder order = LoopOrder::query_outer;
+};
+
+struct ProgramOptions {
+  std::string target = "host"; ///< or x86-64, x86-64-v3, x86-64-v4
+  int threads = 0;             ///< 0: all hardware threads
+  LoweringSettings lowering;
+
+  /// What 0 stands for is filled in.
+  int getNumThreads() const;
+};
+
+/// The machine that the options name.
+llvm::Expected<TargetAttr> getTarget(mlir::MLIRContext *context, const ProgramOptions &options);
+
+/// The dialects and interfaces that the tools and their pipelines need; called before a context is made.
+void registerToolDialects(mlir::DialectRegistry &registry);
+
+/// A module compiled for this machine.
+class Program {
+public:
+  /// Attention ops become loops as the options say; everything else is compiled as it stands.
+  static llvm::Expected<Program> compile(mlir::OwningOpRef<mlir::ModuleOp> module,
+                                         const ProgramOptions &options);
+
+  /// Runs a public function. `results` have their shapes; they are filled with NaN first, so that what the
+  /// function leaves out shows.
+  llvm::Error call(llvm::StringRef function, llvm::ArrayRef<const HostTensor *> inputs,
+                   llvm::MutableArrayRef<HostTensor> results) const;
+
+  /// The same again and again, for timing: `results` are not filled first.
+  std::function<llvm::Error()> prepare(llvm::StringRef function, llvm::ArrayRef<const HostTensor *> inputs,
+                                       llvm::MutableArrayRef<HostTensor> results) const;
+
+private:
+  std::shared_ptr<CpuExecutable> executable;
+};
+
+} // namespace attn
+
+#endif // ATTN_TOOLS_COMMON_PROGRAM_H
