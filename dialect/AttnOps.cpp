@@ -45,8 +45,8 @@ static LogicalResult verifyTensor(Operation *op, StringRef name, Type type, Arra
                                       << ", got " << type << " [" << label << "]";
 }
 
-/// In the generic form operandSegmentSizes may give any size to an operand that is neither optional nor variadic: the
-/// generated verifiers accept it, and the accessors then read a neighbour, or past the end.
+/// In the generic form operandSegmentSizes may give any size to an operand that is neither optional nor
+/// variadic: the generated verifiers accept it, and the accessors then read a neighbour, or past the end.
 static LogicalResult verifyRequiredOperands(Operation *op, ArrayRef<int32_t> segmentSizes) {
   if (llvm::all_of(segmentSizes, [](int32_t size) { return size == 1; }))
     return success();
