@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "passes/MathApproximation.h"
 #include "passes/Passes.h"
 
 using namespace mlir;
@@ -26,16 +27,26 @@ namespace attn {
 /// What LLVM has as an instruction, or as an intrinsic that it expands to arithmetic.
 static bool isForLLVM(Operation *op) {
   return isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp, math::CountLeadingZerosOp,
-             math::CountTrailingZerosOp, math::CtPopOp, math::FloorOp, math::FmaOp, math::FPowIOp,
-             math::IsNaNOp, math::IsInfOp, math::IsFiniteOp, math::IsNormalOp, math::RoundEvenOp,
-             math::RoundOp, math::RsqrtOp, math::SqrtOp, math::TruncOp>(op);
+             math::CountTrailingZerosOp, math::CtPopOp, math::FloorOp, math::FmaOp, math::IsNaNOp,
+             math::IsInfOp, math::IsFiniteOp, math::IsNormalOp, math::RoundEvenOp, math::RoundOp,
+             math::RsqrtOp, math::SqrtOp, math::TruncOp>(op);
 }
 
 namespace {
 struct LowerMath : attn::impl::LowerMathPassBase<LowerMath> {
   void runOnOperation() override {
+    // Upstream's widening of small floats lets its conversions be contracted, which would drop the rounding
+    // between two operations.
+    getOperation().walk([this](Operation *op) {
+      if (isa<arith::ExtFOp, arith::TruncFOp>(op))
+        if (auto flags = dyn_cast<arith::ArithFastMathInterface>(op))
+          op->setAttr(flags.getFastMathAttrName(),
+                      arith::FastMathFlagsAttr::get(&getContext(), arith::FastMathFlags::none));
+    });
+
     RewritePatternSet patterns(&getContext());
-    populateMathPolynomialApproximationPatterns(patterns, [](StringRef name) { return true; });
+    attn::populateMathApproximationPatterns(patterns);
+    math::populateExpansionPatterns(patterns, {"clampf", "fpowi"});
     arith::populateCeilFloorDivExpandOpsPatterns(patterns);
     arith::populateExpandBFloat16Patterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))

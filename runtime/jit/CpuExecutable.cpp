@@ -147,14 +147,12 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuExecutable::compile(ModuleOp s
     return llvm::createStringError("the module has no translation to LLVM IR");
   llvmModule->setDataLayout((*machine)->createDataLayout());
   llvmModule->setTargetTriple((*machine)->getTargetTriple());
-  for (llvm::Function &function : llvm::make_early_inc_range(*llvmModule)) {
-    if (function.isDeclaration())
-      continue;
-    if (executable->functions.contains(function.getName()))
-      addEntryPoint(function);
-    // No name of the module's may stand in for a function of the process (a user's @exp for libm's).
-    function.setLinkage(llvm::Function::InternalLinkage);
-  }
+  // No name of the module's may stand in for a function of the process (a user's @exp for libm's).
+  for (llvm::Function &function : *llvmModule)
+    if (!function.isDeclaration())
+      function.setLinkage(llvm::Function::InternalLinkage);
+  for (StringRef name : executable->functions.keys())
+    addEntryPoint(*llvmModule->getFunction(name));
   optimize(*llvmModule, **machine, target);
   if (options.dumpOptimized)
     options.dumpOptimized(*llvmModule);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/jit/MachineCode.h"
+#include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -52,6 +53,18 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> attn::createTargetMachine(T
       llvm::CodeGenOptLevel::Aggressive, /*JIT=*/true));
 }
 
+/// Lets `module` multiply and add apart where the target has no fused instruction. There llvm.fma would
+/// become a call of libm for each element, and it is in our code for speed, not for its rounding.
+static void allowUnfusedMultiplyAdd(llvm::Module &module) {
+  for (llvm::Function &declaration : llvm::make_early_inc_range(module)) {
+    if (declaration.getIntrinsicID() != llvm::Intrinsic::fma)
+      continue;
+    declaration.replaceAllUsesWith(llvm::Intrinsic::getOrInsertDeclaration(&module, llvm::Intrinsic::fmuladd,
+                                                                           declaration.getReturnType()));
+    declaration.eraseFromParent();
+  }
+}
+
 void attn::optimize(llvm::Module &module, llvm::TargetMachine &machine, TargetAttr target) {
   std::string vectorBits = std::to_string(target.getVectorBits());
   for (llvm::Function &function : module) {
@@ -60,6 +73,9 @@ void attn::optimize(llvm::Module &module, llvm::TargetMachine &machine, TargetAt
     function.addFnAttr("target-cpu", machine.getTargetCPU());
     function.addFnAttr("prefer-vector-width", vectorBits);
   }
+
+  if (target.getArch() == Arch::x86_64)
+    allowUnfusedMultiplyAdd(module);
 
   llvm::LoopAnalysisManager loopAnalyses;
   llvm::FunctionAnalysisManager functionAnalyses;
