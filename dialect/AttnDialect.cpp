@@ -30,11 +30,13 @@ FloatType attn::getComputeType(Type elementType) {
 
 namespace {
 /// Attention operations may be inlined with the function that holds them, and functions that a region calls
-/// may be inlined into the region.
+/// may be inlined into the region, which has one block.
 struct AttnInlinerInterface : DialectInlinerInterface {
   using DialectInlinerInterface::DialectInlinerInterface;
   bool isLegalToInline(Operation *, Region *, bool, IRMapping &) const final { return true; }
-  bool isLegalToInline(Region *, Region *, bool, IRMapping &) const final { return true; }
+  bool isLegalToInline(Region *, Region *callee, bool, IRMapping &) const final {
+    return callee->hasOneBlock();
+  }
 };
 } // namespace
 
@@ -99,5 +101,10 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       return emitError() << "expected " << name << " from 1 to 2^31 - 1, got " << value << " [S1]";
   if (order == LoopOrder::key_outer && kvSplits > 1) // (S3)
     return emitError() << "expected kv_splits = 1 with order = key_outer, got " << kvSplits << " [S3]";
+  static constexpr int64_t kMaxUnrolled = 256;
+  if (vectorLength > kMaxUnrolled || registerRows * registerVectors > kMaxUnrolled) // (S4)
+    return emitError() << "expected vector_length and register_rows * register_vectors of at most "
+                       << kMaxUnrolled << ", got " << vectorLength << " and "
+                       << registerRows * registerVectors << " [S4]";
   return success();
 }

@@ -122,6 +122,7 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     - (S2) the blocked dimension that lies along vector lanes (`block_m` for forward and dq, `block_n` for dkdv) is a
       multiple of `vector_length * register_vectors`; checked by the op that carries the schedule.
     - (S3) `key_outer` and `kv_splits > 1` exclude each other.
+    - (S4) `vector_length` and `register_rows * register_vectors` are at most 256: micro-kernels are unrolled.
 
     Example: `#attn.schedule<block_m = 64, block_n = 64, vector_length = 16, register_rows = 8, register_vectors = 2>`
   }];

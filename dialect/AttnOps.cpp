@@ -45,6 +45,16 @@ static LogicalResult verifyTensor(Operation *op, StringRef name, Type type, Arra
                                       << ", got " << type << " [" << label << "]";
 }
 
+/// As above for a tensor whose last dimension is head_dim or value_dim, which is static (A3).
+static LogicalResult verifyRows(Operation *op, StringRef name, Type type, ArrayRef<int64_t> shape,
+                                Type elementType, StringRef label) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (tensor && tensor.getRank() > 0 && ShapedType::isDynamic(tensor.getShape().back()))
+    return op->emitOpError("expected ") << name << " with a static last dimension of " << shape.back()
+                                        << ", got " << type << " [" << label << "]";
+  return verifyTensor(op, name, type, shape, elementType, label);
+}
+
 /// In the generic form operandSegmentSizes may give any size to an operand that is neither optional nor
 /// variadic: the generated verifiers accept it, and the accessors then read a neighbour, or past the end.
 static LogicalResult verifyRequiredOperands(Operation *op, ArrayRef<int32_t> segmentSizes) {
@@ -214,7 +224,7 @@ static LogicalResult verifyGradient(AttentionOpInterface op, Region &gradient) {
 LogicalResult AttentionOp::verify() {
   return failure(
       failed(verifyInputs(*this)) ||
-      failed(verifyTensor(*this, "out", getOut().getType(), getOutShape(*this), getElementType(), "A4")) ||
+      failed(verifyRows(*this, "out", getOut().getType(), getOutShape(*this), getElementType(), "A4")) ||
       failed(verifyTensor(*this, "lse", getLse().getType(), getRowShape(*this), getComputeType(), "A4")));
 }
 
@@ -229,16 +239,16 @@ LogicalResult AttentionBackwardOp::verify() {
       failed(verifyInputs(*this)))
     return failure();
   Type element = getElementType(), compute = getComputeType();
-  if (failed(verifyTensor(*this, "out", getOut().getType(), getOutShape(*this), element, "B1")) ||
+  if (failed(verifyRows(*this, "out", getOut().getType(), getOutShape(*this), element, "B1")) ||
       failed(verifyTensor(*this, "lse", getLse().getType(), getRowShape(*this), compute, "B1")) ||
-      failed(verifyTensor(*this, "d_out", getDOut().getType(), getOutShape(*this), element, "B1")) ||
+      failed(verifyRows(*this, "d_out", getDOut().getType(), getOutShape(*this), element, "B1")) ||
       (getDLse() &&
        failed(verifyTensor(*this, "d_lse", getDLse().getType(), getRowShape(*this), compute, "B1"))))
     return failure();
   for (auto [name, input, gradient] :
        {std::tuple("d_query", getQuery(), getDQuery()), std::tuple("d_key", getKey(), getDKey()),
         std::tuple("d_value", getValue(), getDValue())})
-    if (failed(verifyTensor(*this, name, gradient.getType(), input.getType().getShape(), element, "B2")))
+    if (failed(verifyRows(*this, name, gradient.getType(), input.getType().getShape(), element, "B2")))
       return failure();
   return verifyCaptureGradients(*this, getDCaptures().getTypes(), "B2");
 }
@@ -264,7 +274,7 @@ LogicalResult OnlineAttentionOp::verify() {
   SmallVector<int64_t> outShape = getOutShape(*this), rowShape = getRowShape(*this);
   if (!isForward && (failed(verifyTensor(*this, "lse", getLse().getType(), rowShape, compute, "O1")) ||
                      failed(verifyTensor(*this, "delta", getDelta().getType(), rowShape, compute, "O1")) ||
-                     failed(verifyTensor(*this, "d_out", getDOut().getType(), outShape, element, "O1"))))
+                     failed(verifyRows(*this, "d_out", getDOut().getType(), outShape, element, "O1"))))
     return failure();
 
   ScheduleAttr schedule = getSchedule();
@@ -290,18 +300,18 @@ LogicalResult OnlineAttentionOp::verify() {
       outShape.insert(outShape.begin(), schedule.getKvSplits());
       rowShape.insert(rowShape.begin(), schedule.getKvSplits());
     }
-    return failure(failed(verifyTensor(*this, "out", results[0].getType(), outShape,
-                                       isSplit ? compute : element, "O2")) ||
-                   failed(verifyTensor(*this, "lse", results[1].getType(), rowShape, compute, "O2")));
+    return failure(
+        failed(verifyRows(*this, "out", results[0].getType(), outShape, isSplit ? compute : element, "O2")) ||
+        failed(verifyTensor(*this, "lse", results[1].getType(), rowShape, compute, "O2")));
   case KernelKind::dq:
-    return failure(failed(verifyTensor(*this, "d_query", results[0].getType(),
-                                       getQuery().getType().getShape(), element, "O2")) ||
+    return failure(failed(verifyRows(*this, "d_query", results[0].getType(), getQuery().getType().getShape(),
+                                     element, "O2")) ||
                    failed(verifyCaptureGradients(*this, results.drop_front().getTypes(), "O2")));
   case KernelKind::dkdv:
-    return failure(failed(verifyTensor(*this, "d_key", results[0].getType(), getKey().getType().getShape(),
-                                       element, "O2")) ||
-                   failed(verifyTensor(*this, "d_value", results[1].getType(),
-                                       getValue().getType().getShape(), element, "O2")));
+    return failure(failed(verifyRows(*this, "d_key", results[0].getType(), getKey().getType().getShape(),
+                                     element, "O2")) ||
+                   failed(verifyRows(*this, "d_value", results[1].getType(), getValue().getType().getShape(),
+                                     element, "O2")));
   }
   llvm_unreachable("unhandled kernel kind");
 }

@@ -65,7 +65,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     - (A1) query, key and value have the same element type.
     - (A2) batch agrees; key and value agree in heads and length; q_heads is a multiple of kv_heads.
     - (A3) head_dim and value_dim are static, 1 to 512; head_dim of query and key agree.
-    - (A4) out and lse have the types of the table.
+    - (A4) out and lse have the types of the table, with a static value_dim.
     - (A5) the regions have the arguments and the result described above, in one block.
     - (A6) the regions hold only the operations listed above.
     - (A7) the scale is finite.

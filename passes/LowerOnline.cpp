@@ -68,7 +68,7 @@ Value OnlineLowering::allocateResult(unsigned index) {
   // Every result has the shape of a tensor that is there, up to the last dimension and a leading one of
   // splits.
   Value like = op.getKind() == KernelKind::dkdv ? (index == 0 ? key : value) : query;
-  int64_t leading = op.getSchedule().getKvSplits() > 1 ? 1 : 0;
+  size_t leading = op.getSchedule().getKvSplits() > 1 ? 1 : 0;
   if (op.getKind() == KernelKind::dq && index > 0) {
     SmallVector<Value> floating;
     for (Value capture : context.captures)
@@ -79,7 +79,8 @@ Value OnlineLowering::allocateResult(unsigned index) {
   SmallVector<Value> dynamicDims;
   for (auto [position, size] : llvm::enumerate(type.getShape()))
     if (ShapedType::isDynamic(size))
-      dynamicDims.push_back(dim(like, position - leading));
+      dynamicDims.push_back(position < leading ? t.index(op.getSchedule().getKvSplits())
+                                               : dim(like, position - leading));
   return memref::AllocOp::create(b, MemRefType::get(type.getShape(), type.getElementType()), dynamicDims);
 }
 

@@ -86,3 +86,32 @@ func.func private @layer(%q: !q, %x: f32) -> !q {
     } : (!q, !q, !q) -> (!q, !l)
   return %out : !q
 }
+
+// A region has one block, so what has more stays a call.
+// CHECK-LABEL: func @called_blocks
+// CHECK: func.call @choose
+// CHECK: scf.if
+// CHECK-NEXT: func.call @choose
+func.func @called_blocks(%q: !q, %c: i1) -> !q {
+  %out, %lse = attn.attention %q, %q, %q captures(%c : i1)
+    score(%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %x = func.call @choose(%s, %c) : (f32, i1) -> f32
+      %r = scf.if %c -> f32 {
+        %y = func.call @choose(%x, %c) : (f32, i1) -> f32
+        scf.yield %y : f32
+      } else {
+        scf.yield %x : f32
+      }
+      attn.yield %r : f32
+    } : (!q, !q, !q) -> (!q, !l)
+  return %out : !q
+}
+
+func.func private @choose(%s: f32, %c: i1) -> f32 {
+  cf.cond_br %c, ^same, ^negated
+^same:
+  return %s : f32
+^negated:
+  %n = arith.negf %s : f32
+  return %n : f32
+}

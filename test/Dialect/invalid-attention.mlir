@@ -152,6 +152,16 @@ func.func @out_element_type(%q: !q) {
 // -----
 
 !q = tensor<2x4x3x8xf32>
+!v = tensor<2x4x3x16xf32>
+func.func @dynamic_value_dim(%q: !q, %v: !v) {
+  // expected-error @+1 {{expected out with a static last dimension of 16, got 'tensor<2x4x3x?xf32>' [A4]}}
+  attn.attention %q, %q, %v : (!q, !q, !v) -> (tensor<2x4x3x?xf32>, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+!q = tensor<2x4x3x8xf32>
 func.func @lse_shape(%q: !q) {
   // expected-error @+1 {{expected lse of type 'tensor<2x4x3xf32>', got 'tensor<2x4x8xf32>' [A4]}}
   attn.attention %q, %q, %q : (!q, !q, !q) -> (!q, tensor<2x4x8xf32>)

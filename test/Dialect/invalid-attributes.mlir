@@ -111,6 +111,16 @@ func.func private @f() attributes {schedule = #attn.schedule<block_m = 64, block
 
 // -----
 
+// expected-error @+1 {{expected vector_length and register_rows * register_vectors of at most 256, got 512 and 1 [S4]}}
+func.func private @f() attributes {schedule = #attn.schedule<block_m = 512, block_n = 64, vector_length = 512>}
+
+// -----
+
+// expected-error @+1 {{expected vector_length and register_rows * register_vectors of at most 256, got 1 and 4611686014132420609 [S4]}}
+func.func private @f() attributes {schedule = #attn.schedule<block_m = 64, block_n = 64, register_rows = 2147483647, register_vectors = 2147483647>}
+
+// -----
+
 // expected-error @+1 {{expected kv_splits = 1 with order = key_outer, got 2 [S3]}}
 func.func private @f() attributes {schedule = #attn.schedule<block_m = 64, block_n = 64, order = key_outer, kv_splits = 2>}
 

@@ -161,6 +161,15 @@ func.func @split(%q: !q, %k: !k) -> tensor<3x1x4x?x4xf32> {
   return %parts#0 : tensor<3x1x4x?x4xf32>
 }
 
+// The number of parts is known, also where the type does not say it.
+// CHECK-LABEL: func @split_dynamic(
+// CHECK: memref.alloc(%{{.*}}) : memref<3x1x4x?x4xf32>
+func.func @split_dynamic(%q: !q, %k: !k) -> tensor<?x1x4x?x4xf32> {
+  %parts:2 = attn.online_attention forward %q, %k, %k schedule(<block_m = 8, block_n = 6, kv_splits = 3>)
+    : (!q, !k, !k) -> (tensor<?x1x4x?x4xf32>, tensor<?x1x4x?xf32>)
+  return %parts#0 : tensor<?x1x4x?x4xf32>
+}
+
 // Halves are widened as they are packed and rounded once, as the output is stored. A head dimension that is no multiple
 // of a vector or of a register tile has a scalar rest, and tiles padded with zeros.
 // CHECK-LABEL: func @half(
