@@ -12,20 +12,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
-#include "passes/Pipelines.h"
-#include "runtime/jit/CpuExecutable.h"
+#include "test/unit/F64Module.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/Regex.h"
 #include "gtest/gtest.h"
-#include <cmath>
-#include <random>
 #include <set>
 
 using namespace mlir;
@@ -281,130 +273,63 @@ static const std::vector<std::vector<int64_t>> kInputShapes = {
     {1, 2, 3, 2}, {1, 1, 4, 2}, {1, 1, 4, 3}, {2, 4}, {}};
 static const std::vector<std::vector<int64_t>> kResultShapes = {{1, 2, 3, 3}, {1, 2, 3}};
 
-namespace {
-struct Tensor {
-  Tensor(std::vector<int64_t> shape, double fill) : shape(std::move(shape)) {
-    size_t count = 1;
-    for (int64_t size : this->shape)
-      count *= size;
-    data.assign(count, fill);
-  }
-  BufferRef ref(Type f64) {
-    BufferRef buffer;
-    buffer.data = data.data();
-    buffer.shape.assign(shape.begin(), shape.end());
-    buffer.strides.resize(shape.size());
-    int64_t stride = 1;
-    for (size_t dim = shape.size(); dim-- > 0; stride *= shape[dim])
-      buffer.strides[dim] = stride;
-    buffer.elementType = f64;
-    return buffer;
-  }
-  std::vector<int64_t> shape;
-  std::vector<double> data;
-};
-
 class GradientTest : public testing::TestWithParam<ScoreCase> {
 protected:
-  GradientTest() {
-    DialectRegistry registry;
-    registry.insert<AttnDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
-                    math::MathDialect, scf::SCFDialect, tensor::TensorDialect>();
-    registerPipelineInterfaces(registry);
-    context.appendDialectRegistry(registry);
-    context.loadAllAvailableDialects();
-    f64 = Float64Type::get(&context);
+  std::vector<Argument> makeArguments(std::vector<F64Array> &arrays) {
+    std::vector<Argument> arguments;
+    for (F64Array &array : arrays)
+      arguments.push_back(array.shape.empty() ? module.scalar(array) : module.tensor(array));
+    return arguments;
   }
 
-  void compile(const std::string &text) {
-    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
-    ASSERT_TRUE(module) << text;
-    PassManager pm(&context);
-    pm.addPass(createDifferentiatePass());
-    DecomposeReferencePassOptions reference;
-    reference.chunkRows = 2;
-    pm.addPass(createDecomposeReferencePass(reference));
-    ASSERT_TRUE(succeeded(pm.run(*module)));
-    CpuCompileOptions options;
-    options.numThreads = 1;
-    auto compiled = CpuExecutable::compile(*module, options);
-    ASSERT_TRUE(static_cast<bool>(compiled)) << llvm::toString(compiled.takeError());
-    executable = std::move(*compiled);
-  }
-
-  void run(StringRef name, MutableArrayRef<Tensor> inputs, MutableArrayRef<Tensor> results, int scalar) {
-    SmallVector<Argument> arguments;
-    for (auto [index, input] : llvm::enumerate(inputs)) {
-      if (static_cast<int>(index) == scalar)
-        arguments.push_back(ScalarRef{input.data.data(), f64});
-      else
-        arguments.push_back(input.ref(f64));
-    }
-    SmallVector<BufferRef> buffers;
-    for (Tensor &result : results)
-      buffers.push_back(result.ref(f64));
-    if (llvm::Error error = executable->run(name, arguments, buffers))
-      FAIL() << llvm::toString(std::move(error));
+  static std::vector<F64Array> makeResults(const std::vector<std::vector<int64_t>> &shapes) {
+    return std::vector<F64Array>(shapes.begin(), shapes.end());
   }
 
   /// A linear function of out and of the finite lse.
-  double getLoss(MutableArrayRef<Tensor> inputs, ArrayRef<Tensor> weights) {
-    std::vector<Tensor> results = makeResults();
-    run("f", inputs, results, 4);
+  double getLoss(const std::vector<Argument> &arguments, const std::vector<F64Array> &weights) {
+    std::vector<F64Array> results = makeResults(kResultShapes);
+    EXPECT_EQ(module.run("f", arguments, results), "");
     double loss = 0;
-    for (auto [result, weight] : llvm::zip(results, weights))
-      for (auto [value, factor] : llvm::zip(result.data, weight.data))
-        loss += std::isinf(value) ? 0.0 : value * factor;
+    for (size_t i = 0; i < results.size(); ++i)
+      for (size_t j = 0; j < results[i].data.size(); ++j)
+        loss += std::isinf(results[i].data[j]) ? 0.0 : results[i].data[j] * weights[i].data[j];
     return loss;
   }
 
-  static std::vector<Tensor> makeResults() {
-    std::vector<Tensor> results;
-    for (const std::vector<int64_t> &shape : kResultShapes)
-      results.emplace_back(shape, std::nan(""));
-    return results;
-  }
-
-  MLIRContext context;
-  Type f64;
-  std::unique_ptr<CpuExecutable> executable;
+  F64Module module;
 };
-} // namespace
 
 TEST_P(GradientTest, MatchesFiniteDifferences) {
   const ScoreCase &score = GetParam();
-  compile(buildModule(score));
-  if (HasFatalFailure())
-    return;
+  ASSERT_EQ(module.compile(buildModule(score),
+                           [](OpPassManager &pm) {
+                             DecomposeReferencePassOptions reference;
+                             reference.chunkRows = 2;
+                             pm.addPass(createDifferentiatePass());
+                             pm.addPass(createDecomposeReferencePass(reference));
+                           }),
+            "");
 
   unsigned seed = GTEST_FLAG_GET(random_seed);
   SCOPED_TRACE("repeat with --gtest_random_seed=" + std::to_string(seed));
   std::mt19937 random(seed);
-  auto fill = [&](Tensor &tensor, double low, double high) {
-    std::uniform_real_distribution<double> distribution(low, high);
-    for (double &value : tensor.data)
-      value = distribution(random);
-  };
   // |q·k| * 0.5 < 1, so that the score's argument keeps to its range.
-  std::vector<Tensor> inputs;
-  for (const std::vector<int64_t> &shape : kInputShapes)
-    fill(inputs.emplace_back(shape, 0.0), -1.0, 1.0);
-  fill(inputs[3], score.captureLow, score.captureHigh);
-  fill(inputs[4], score.captureLow, score.captureHigh);
-  std::vector<Tensor> weights;
+  std::vector<F64Array> inputs, weights;
+  for (size_t i = 0; i < kInputShapes.size(); ++i)
+    inputs.emplace_back(kInputShapes[i], random, i < 3 ? -1.0 : score.captureLow,
+                        i < 3 ? 1.0 : score.captureHigh);
   for (const std::vector<int64_t> &shape : kResultShapes)
-    fill(weights.emplace_back(shape, 0.0), -1.0, 1.0);
+    weights.emplace_back(shape, random, -1.0, 1.0);
 
-  std::vector<Tensor> arguments = inputs, gradients;
-  std::vector<Tensor> results = makeResults();
-  run("f", inputs, results, 4);
-  arguments.insert(arguments.end(), results.begin(), results.end());
-  arguments.insert(arguments.end(), weights.begin(), weights.end());
-  for (const std::vector<int64_t> &shape : kInputShapes)
-    gradients.emplace_back(shape, std::nan(""));
-  run("f_backward", arguments, gradients, 4);
-  if (HasFatalFailure())
-    return;
+  std::vector<Argument> arguments = makeArguments(inputs);
+  std::vector<F64Array> results = makeResults(kResultShapes), gradients = makeResults(kInputShapes);
+  ASSERT_EQ(module.run("f", arguments, results), "");
+  std::vector<Argument> all = arguments;
+  for (std::vector<F64Array> *arrays : {&results, &weights})
+    for (F64Array &array : *arrays)
+      all.push_back(module.tensor(array));
+  ASSERT_EQ(module.run("f_backward", all, gradients), "");
 
   const double step = 1e-5;
   for (size_t input = 0; input < inputs.size(); ++input) {
@@ -413,9 +338,9 @@ TEST_P(GradientTest, MatchesFiniteDifferences) {
     for (double &value : inputs[input].data) {
       double saved = value;
       value = saved + step;
-      double above = getLoss(inputs, weights);
+      double above = getLoss(arguments, weights);
       value = saved - step;
-      double below = getLoss(inputs, weights);
+      double below = getLoss(arguments, weights);
       value = saved;
       differences.push_back((above - below) / (2 * step));
       largest = std::max(largest, std::abs(differences.back()));
@@ -423,9 +348,9 @@ TEST_P(GradientTest, MatchesFiniteDifferences) {
     // The differences are wrong by about step² times the third derivative, and the rounding of the loss over
     // the step.
     double tolerance = 1e-6 * std::max(largest, 1e-3);
-    for (auto [position, difference] : llvm::enumerate(differences))
-      EXPECT_NEAR(gradients[input].data[position], difference, tolerance)
-          << "input " << input << ", element " << position;
+    for (size_t i = 0; i < differences.size(); ++i)
+      EXPECT_NEAR(gradients[input].data[i], differences[i], tolerance)
+          << "input " << input << ", element " << i;
   }
 }
 
