@@ -365,7 +365,7 @@ TEST(GradientCases, CoverEveryOperation) {
       // Integers, whose results carry no gradient.
       "arith.addi", "arith.addui_extended", "arith.ceildivsi", "arith.ceildivui", "arith.divsi",
       "arith.divui", "arith.extsi", "arith.extui", "arith.floordivsi", "arith.index_castui", "arith.maxsi",
-      "arith.maxui", "arith.minsi", "arith.minui", "arith.muli", "arith.mulsi_extended",
+      "arith.maxui", "arith.minsi", "arith.minui", "arith.muli", "arith.ori", "arith.mulsi_extended",
       "arith.mului_extended", "arith.remsi", "arith.remui", "arith.shli", "arith.shrsi", "arith.shrui",
       "arith.subi", "arith.trunci", "arith.xori", "math.absi", "math.ctlz", "math.ctpop", "math.cttz",
       "math.ipowi",
