@@ -71,9 +71,24 @@ AffineForm AffineForm::operator*(const Integer &factor) const {
 /// Lengths are below 2^31, so the last index is at most 2^31 - 2.
 static constexpr int64_t kLastIndex = std::numeric_limits<int32_t>::max() - 1;
 
+static Term makeTerm(Term::Kind kind, const Interval &interval) {
+  Term term;
+  term.kind = kind;
+  term.interval = interval;
+  return term;
+}
+
+static Term makeExtremum(Term::Kind kind, const AffineForm &lhs, const AffineForm &rhs,
+                         const Interval &interval) {
+  Term term = makeTerm(kind, interval);
+  term.lhs = lhs;
+  term.rhs = rhs;
+  return term;
+}
+
 TermTable::TermTable() {
   for (Term::Kind kind : {Term::Kind::blocked, Term::Kind::streamed}) {
-    Term term{kind, Value(), AffineForm(), AffineForm(), Integer(0), {Integer(0), Integer(kLastIndex)}};
+    Term term = makeTerm(kind, {Integer(0), Integer(kLastIndex)});
     term.usesBlocked = kind == Term::Kind::blocked;
     term.usesStreamed = kind == Term::Kind::streamed;
     terms.push_back(std::move(term));
@@ -83,7 +98,7 @@ TermTable::TermTable() {
 AffineForm TermTable::intern(Term term) {
   for (auto [id, other] : llvm::enumerate(terms))
     if (other.kind == term.kind && other.value == term.value && other.divisor == term.divisor &&
-        other.lhs == term.lhs && other.rhs == term.rhs)
+        other.lhs == term.lhs && other.rhs == term.rhs && other.condition == term.condition)
       return AffineForm::fromTerm(id);
   term.usesBlocked = usesBlocked(term.lhs) || usesBlocked(term.rhs);
   term.usesStreamed = usesStreamed(term.lhs) || usesStreamed(term.rhs);
@@ -92,7 +107,9 @@ AffineForm TermTable::intern(Term term) {
 }
 
 AffineForm TermTable::getSymbol(Value value, const Interval &interval) {
-  return intern({Term::Kind::symbol, value, AffineForm(), AffineForm(), Integer(0), interval});
+  Term symbol = makeTerm(Term::Kind::symbol, interval);
+  symbol.value = value;
+  return intern(std::move(symbol));
 }
 
 AffineForm TermTable::getMaximum(const AffineForm &lhs, const AffineForm &rhs) {
@@ -102,7 +119,7 @@ AffineForm TermTable::getMaximum(const AffineForm &lhs, const AffineForm &rhs) {
     return lhs;
   Interval a = getInterval(lhs), b = getInterval(rhs);
   return intern(
-      {Term::Kind::maximum, Value(), lhs, rhs, Integer(0), {std::max(a.min, b.min), std::max(a.max, b.max)}});
+      makeExtremum(Term::Kind::maximum, lhs, rhs, {std::max(a.min, b.min), std::max(a.max, b.max)}));
 }
 
 AffineForm TermTable::getMinimum(const AffineForm &lhs, const AffineForm &rhs) {
@@ -112,19 +129,20 @@ AffineForm TermTable::getMinimum(const AffineForm &lhs, const AffineForm &rhs) {
     return rhs;
   Interval a = getInterval(lhs), b = getInterval(rhs);
   return intern(
-      {Term::Kind::minimum, Value(), lhs, rhs, Integer(0), {std::min(a.min, b.min), std::min(a.max, b.max)}});
+      makeExtremum(Term::Kind::minimum, lhs, rhs, {std::min(a.min, b.min), std::min(a.max, b.max)}));
 }
 
-AffineForm TermTable::getSelect(Value condition, const AffineForm &lhs, const AffineForm &rhs) {
+AffineForm TermTable::getSelect(Value value, const AffineForm &condition, const AffineForm &lhs,
+                                const AffineForm &rhs) {
   if (lhs == rhs)
     return lhs;
   Interval a = getInterval(lhs), b = getInterval(rhs);
-  AffineForm form = intern({Term::Kind::select,
-                            condition,
-                            lhs,
-                            rhs,
-                            Integer(0),
-                            {std::min(a.min, b.min), std::max(a.max, b.max)}});
+  Term select = makeTerm(Term::Kind::select, {std::min(a.min, b.min), std::max(a.max, b.max)});
+  select.value = value;
+  select.condition = condition;
+  select.lhs = lhs;
+  select.rhs = rhs;
+  AffineForm form = intern(std::move(select));
   // The condition depends on the indices even where neither operand does.
   Term &term = terms[form.getMonomials().front().first];
   term.usesBlocked = term.usesStreamed = true;
@@ -144,7 +162,7 @@ AffineForm TermTable::getFloor(const AffineForm &dividend, const Integer &diviso
     AffineForm lhs = getFloor(rest + choice.lhs * coefficient, divisor);
     AffineForm rhs = getFloor(rest + choice.rhs * coefficient, divisor);
     if (choice.kind == Term::Kind::select)
-      return getSelect(choice.value, lhs, rhs);
+      return getSelect(choice.value, choice.condition, lhs, rhs);
     return (choice.kind == Term::Kind::maximum) == (coefficient > 0) ? getMaximum(lhs, rhs)
                                                                      : getMinimum(lhs, rhs);
   }
@@ -181,7 +199,10 @@ AffineForm TermTable::getFloor(const AffineForm &dividend, const Integer &diviso
       return whole + getFloor(merged, reduced * nested);
     }
   }
-  return whole + intern({Term::Kind::floor, Value(), inner, AffineForm(), reduced, {first, last}});
+  Term floor = makeTerm(Term::Kind::floor, {first, last});
+  floor.lhs = inner;
+  floor.divisor = reduced;
+  return whole + intern(std::move(floor));
 }
 
 //===----------------------------------------------------------------------===//
@@ -219,7 +240,9 @@ unsigned TermTable::countAlternatives(const AffineForm &form) const {
   uint64_t product = 1;
   AffineForm rest = form;
   while (std::optional<TermId> id = findChoice(rest)) {
-    product *= countAlternatives(terms[*id].lhs) + countAlternatives(terms[*id].rhs);
+    const Term &choice = terms[*id];
+    product *= countAlternatives(choice.lhs) + countAlternatives(choice.rhs);
+    product = std::min<uint64_t>(product, 1000000) * countAlternatives(choice.condition);
     product = std::min<uint64_t>(product, 1000000);
     rest = rest.without(*id);
   }

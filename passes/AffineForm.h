@@ -69,10 +69,12 @@ struct Interval {
 struct Term {
   enum class Kind { blocked, streamed, symbol, floor, maximum, minimum, select };
   Kind kind;
-  /// The value of a symbol; the condition of a select.
+  /// The value of a symbol; the condition of a select, unless that is a form.
   mlir::Value value;
   /// The dividend of a floor; the operands of a maximum, minimum or select.
   AffineForm lhs, rhs;
+  /// The condition of a select without a value: that this form is not positive.
+  AffineForm condition;
   Integer divisor;
   Interval interval;
   bool usesBlocked = false, usesStreamed = false;
@@ -98,7 +100,13 @@ public:
   AffineForm getMaximum(const AffineForm &lhs, const AffineForm &rhs);
   AffineForm getMinimum(const AffineForm &lhs, const AffineForm &rhs);
   /// `condition` is a value of the mask region that depends on the indices.
-  AffineForm getSelect(mlir::Value condition, const AffineForm &lhs, const AffineForm &rhs);
+  AffineForm getSelect(mlir::Value condition, const AffineForm &lhs, const AffineForm &rhs) {
+    return getSelect(condition, AffineForm(), lhs, rhs);
+  }
+  /// `lhs` where `condition <= 0`, else `rhs`.
+  AffineForm getSelect(const AffineForm &condition, const AffineForm &lhs, const AffineForm &rhs) {
+    return getSelect(mlir::Value(), condition, lhs, rhs);
+  }
 
   Interval getInterval(const AffineForm &form) const;
   bool usesBlocked(const AffineForm &form) const;
@@ -119,6 +127,8 @@ public:
   unsigned countAlternatives(const AffineForm &form) const;
 
 private:
+  AffineForm getSelect(mlir::Value value, const AffineForm &condition, const AffineForm &lhs,
+                       const AffineForm &rhs);
   AffineForm intern(Term term);
 
   llvm::SmallVector<Term, 0> terms;

@@ -51,6 +51,15 @@ bool FormEmitter::fitsAtMostZero(const AffineForm &form) const {
 }
 
 Value FormEmitter::emitTerm(TermId id) {
+  auto it = emittedTerms.find(id);
+  if (it != emittedTerms.end())
+    return it->second;
+  Value value = createTerm(id);
+  emittedTerms.insert({id, value});
+  return value;
+}
+
+Value FormEmitter::createTerm(TermId id) {
   const Term &term = terms[id];
   assert(term.isUniform() && "a form that differs within a block");
   if (term.kind == Term::Kind::symbol)

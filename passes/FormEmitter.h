@@ -10,6 +10,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "passes/AffineForm.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace attn {
 /// Computes forms of uniform terms where its builder stands; equal forms become one value.
@@ -30,11 +31,13 @@ public:
 
 private:
   mlir::Value emitTerm(TermId id);
+  mlir::Value createTerm(TermId id);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
   const TermTable &terms;
   llvm::SmallVector<std::pair<AffineForm, mlir::Value>> emitted;
+  llvm::DenseMap<TermId, mlir::Value> emittedTerms;
 };
 } // namespace attn
 

@@ -224,9 +224,15 @@ Cases MaskFormula::getAtMostZero(AffineForm form) {
     AffineForm rest = form.without(*id);
     Cases lhs = getAtMostZero(rest + choice.lhs * coefficient);
     Cases rhs = getAtMostZero(rest + choice.rhs * coefficient);
-    if (choice.kind == Term::Kind::select)
-      return disjoin(conjoin(evaluateBoolean(choice.value, /*isNegated=*/false), lhs),
-                     conjoin(evaluateBoolean(choice.value, /*isNegated=*/true), rhs));
+    if (choice.kind == Term::Kind::select) {
+      auto getCondition = [&](bool isNegated) {
+        if (choice.value)
+          return evaluateBoolean(choice.value, isNegated);
+        return getAtMostZero(isNegated ? -choice.condition + 1 : choice.condition);
+      };
+      return disjoin(conjoin(getCondition(/*isNegated=*/false), lhs),
+                     conjoin(getCondition(/*isNegated=*/true), rhs));
+    }
     return (choice.kind == Term::Kind::maximum) == (coefficient > 0) ? conjoin(lhs, rhs) : disjoin(lhs, rhs);
   }
 
@@ -361,9 +367,8 @@ MaskFormula::OptionalForm MaskFormula::evaluateBinary(Operation *op) {
       return std::nullopt;
     if (isNonNegative)
       return terms.getFloor(*lhs, *divisor);
-    // Towards zero: max(floor, 0) + min(ceil, 0).
-    return terms.getMaximum(terms.getFloor(*lhs, *divisor), AffineForm()) +
-           terms.getMinimum(terms.getCeil(*lhs, *divisor), AffineForm());
+    // Towards zero.
+    return terms.getSelect(-*lhs, terms.getFloor(*lhs, *divisor), terms.getCeil(*lhs, *divisor));
   };
   auto remainder = [&](bool isSigned) -> OptionalForm {
     OptionalForm quotient = divide(isSigned);

@@ -146,6 +146,10 @@ MaskStructure RangesBuilder::build() {
   for (Operation &dead : llvm::make_early_inc_range(llvm::reverse(ranges)))
     if (isOpTriviallyDead(&dead))
       dead.erase();
+  auto isConstant = [](Operation &op) { return op.hasTrait<OpTrait::ConstantLike>(); };
+  Operation &first = *llvm::find_if_not(ranges, isConstant);
+  for (Operation &constant : llvm::make_early_inc_range(llvm::make_filter_range(ranges, isConstant)))
+    constant.moveBefore(&first);
 
   MaskStructure structure;
   llvm::raw_string_ostream reason(structure.reason);

@@ -33,6 +33,7 @@ enum Opcode : unsigned {
   signedMin,
   shiftLeft,
   signedShift,
+  unsignedShift,
   bitAnd,
   bitOr,
   bitXor,
@@ -63,6 +64,7 @@ static unsigned getOpcode(Operation *op) {
       .Case<arith::MinSIOp, index::MinSOp>([](auto) { return signedMin; })
       .Case<arith::ShLIOp, index::ShlOp>([](auto) { return shiftLeft; })
       .Case<arith::ShRSIOp, index::ShrSOp>([](auto) { return signedShift; })
+      .Case<arith::ShRUIOp, index::ShrUOp>([](auto) { return unsignedShift; })
       .Case<arith::AndIOp, index::AndOp>([](auto) { return bitAnd; })
       .Case<arith::OrIOp, index::OrOp>([](auto) { return bitOr; })
       .Case<arith::XOrIOp, index::XOrOp>([](auto) { return bitXor; })
@@ -116,7 +118,7 @@ std::vector<MaskProgram::Instruction> MaskProgram::read(Block &block, std::vecto
           int64_t(*arith::symbolizeCmpIPredicate(index::stringifyIndexCmpPredicate(compareOp.getPred())));
     if (isa<arith::ExtUIOp, arith::IndexCastUIOp, index::CastUOp>(op))
       instruction.constant = getWidth(op.getOperand(0).getType());
-    if (isa<arith::DivUIOp, arith::RemUIOp, arith::CmpIOp>(op))
+    if (isa<arith::DivUIOp, arith::RemUIOp, arith::ShRUIOp, arith::CmpIOp, index::CmpOp>(op))
       instruction.width = getWidth(op.getOperand(0).getType());
     if (auto branchOp = dyn_cast<scf::IfOp>(op)) {
       instruction.thenBlock = read(*branchOp.thenBlock(), instruction.thenYield);
@@ -203,6 +205,9 @@ void MaskProgram::execute(ArrayRef<Instruction> list, ArrayRef<MaskArgument> cap
       break;
     case signedShift:
       result = operand(0) >> operand(1);
+      break;
+    case unsignedShift:
+      result = natural(0) >> operand(1);
       break;
     case bitAnd:
       result = operand(0) & operand(1);

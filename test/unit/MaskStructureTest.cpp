@@ -327,6 +327,87 @@ TEST_F(MaskStructureTest, Unsigned) {
          getWindows());
 }
 
+/// One mask in the words of different front ends.
+TEST_F(MaskStructureTest, Spellings) {
+  // Causal in 32 bits, and through 64.
+  expect(R"(%q32 = arith.index_cast %q : index to i32
+            %kv32 = arith.index_cast %kv : index to i32
+            %d = arith.subi %kv32, %q32 : i32
+            %zero = arith.constant 0 : i32
+            %keep = arith.cmpi sle, %d, %zero : i32)",
+         Expect::exact);
+  expect(R"(%q64 = index.casts %q : index to i64
+            %kv64 = index.castu %kv : index to i64
+            %q32 = arith.trunci %q64 : i64 to i32
+            %kv32 = arith.trunci %kv64 : i64 to i32
+            %q_wide = arith.extui %q32 : i32 to i64
+            %kv_wide = arith.extsi %kv32 : i32 to i64
+            %keep = arith.cmpi uge, %q_wide, %kv_wide : i64)",
+         Expect::exact);
+  expect("%keep = index.cmp ule(%kv, %q)", Expect::exact);
+  // A window of a captured i32, in 32 bits.
+  expect(R"(%q32 = arith.index_cast %q : index to i32
+            %kv32 = arith.index_cast %kv : index to i32
+            %d = arith.subi %q32, %kv32 : i32
+            %keep = arith.cmpi slt, %d, %i32 : i32)",
+         Expect::exact, getWindows());
+  // Chunks of 8 by low bits, by shifts, and by remainders.
+  expect(R"(%low = arith.constant 7 : index
+            %q_low = arith.andi %q, %low : index
+            %kv_low = index.and %low, %kv
+            %q_first = arith.subi %q, %q_low : index
+            %kv_first = arith.subi %kv, %kv_low : index
+            %keep = arith.cmpi eq, %q_first, %kv_first : index)",
+         Expect::exact);
+  expect(R"(%three = arith.constant 3 : index
+            %q_chunk = arith.shrui %q, %three : index
+            %kv_chunk = index.shrs %kv, %three
+            %q_first = arith.shli %q_chunk, %three : index
+            %kv_first = index.shl %kv_chunk, %three
+            %keep = arith.cmpi eq, %q_first, %kv_first : index)",
+         Expect::exact);
+  // Division towards zero: the pairs at a distance below 8, in either direction.
+  expect(R"(%eight = arith.constant 8 : index
+            %zero = arith.constant 0 : index
+            %d = arith.subi %q, %kv : index
+            %chunks = arith.divsi %d, %eight : index
+            %keep = arith.cmpi eq, %chunks, %zero : index)",
+         Expect::exact);
+  // Truth values as numbers.
+  expect(R"(%after = arith.cmpi sge, %q, %kv : index
+            %near = arith.cmpi slt, %kv, %index : index
+            %a = arith.extui %after : i1 to i32
+            %n = arith.extui %near : i1 to i32
+            %both = arith.addi %a, %n : i32
+            %two = arith.constant 2 : i32
+            %keep = arith.cmpi eq, %both, %two : i32)",
+         Expect::exact, getWindows());
+  // Prefix-LM: the last visible key is the larger of two.
+  expect(R"(%prefix_i32 = tensor.extract %lengths[%b] : tensor<2xi32>
+            %prefix = arith.index_cast %prefix_i32 : i32 to index
+            %one = arith.constant 1 : index
+            %next = arith.addi %q, %one : index
+            %last = arith.maxsi %prefix, %next : index
+            %keep = arith.cmpi slt, %kv, %last : index)",
+         Expect::exact, getWindows());
+}
+
+/// What a narrow type wraps is not understood, and what an index multiplies by a capture neither.
+TEST_F(MaskStructureTest, Unknown) {
+  expect(R"(%q8 = arith.index_cast %q : index to i8
+            %kv8 = arith.index_cast %kv : index to i8
+            %keep = arith.cmpi slt, %kv8, %q8 : i8)",
+         Expect::unknown);
+  expect("%scaled = arith.muli %q, %index : index\n%keep = arith.cmpi sle, %kv, %scaled : index\n",
+         Expect::unknown, getWindows());
+  parse(R"(%q_f32 = arith.uitofp %i32 : i32 to f32
+           %kv_i32 = arith.index_cast %kv : index to i32
+           %kv_f32 = arith.sitofp %kv_i32 : i32 to f32
+           %keep = arith.cmpf ole, %kv_f32, %q_f32 : f32)");
+  ASSERT_TRUE(structures[0].unknown);
+  EXPECT_EQ(structures[0].reason, "'arith.cmpf' depends on the indices in a way that is not affine");
+}
+
 /// Each mask, and each pair of masks under and, or, xor and and-not.
 TEST_F(MaskStructureTest, Combinations) {
   struct Piece {
