@@ -9,9 +9,9 @@
 #include "tools/common/Backward.h"
 #include "tools/common/Inputs.h"
 #include "tools/common/Plan.h"
+#include "tools/common/Stopwatch.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include <chrono>
 
 using namespace mlir;
 using namespace attn;
@@ -68,6 +68,7 @@ llvm::Expected<BenchRun> BenchRun::create(const EntryPoint &entry, const InputRe
     return made.takeError();
   BenchRun run;
   run.flops = flops;
+  run.onThisThread = options.getNumThreads() == 1;
   run.computeType = entry.getAttentionOps().front().getComputeType();
   for (HostTensor &tensor : made->tensors)
     run.inputs.push_back(std::move(tensor));
@@ -130,8 +131,8 @@ llvm::Expected<BenchRun> BenchRun::create(MLIRContext *context, StringRef file, 
 }
 
 double BenchRun::time() const {
-  auto begin = std::chrono::steady_clock::now();
+  Stopwatch watch(onThisThread ? Stopwatch::thread : Stopwatch::wall);
   // The same call has succeeded before.
   llvm::cantFail(call());
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return watch.getSeconds();
 }

@@ -36,7 +36,7 @@ public:
   static llvm::Expected<BenchRun> create(mlir::MLIRContext *context, llvm::StringRef file,
                                          llvm::StringRef entry, bool backward,
                                          const struct InputRequest &request, const ProgramOptions &options);
-  /// Seconds of one call.
+  /// Seconds of one call: of this thread where it does all the work, else of the clock on the wall.
   double time() const;
   double getFlops() const { return flops; }
   mlir::Type getComputeType() const { return computeType; }
@@ -49,6 +49,7 @@ private:
   std::vector<HostTensor> inputs, results;
   std::function<llvm::Error()> call;
   double flops = 0;
+  bool onThisThread = false;
   mlir::Type computeType;
 };
 

@@ -13,9 +13,9 @@
 #include "tools/common/Npy.h"
 #include "tools/common/Program.h"
 #include "tools/common/Quantity.h"
+#include "tools/common/Stopwatch.h"
 #include "llvm/Support/CommandLine.h"
 #include <algorithm>
-#include <chrono>
 
 using namespace mlir;
 using namespace attn;
@@ -151,19 +151,16 @@ static InputRequest getInputRequest() {
   return request;
 }
 
-static double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 static llvm::Error runRepeatedly(const Program &program, StringRef function,
                                  ArrayRef<const HostTensor *> arguments,
                                  MutableArrayRef<HostTensor> results) {
   std::vector<double> seconds;
+  std::function<llvm::Error()> call = program.prepare(function, arguments, results);
   for (int run = 0; run < repeat; ++run) {
-    double begin = now();
-    if (llvm::Error error = program.call(function, arguments, results))
+    Stopwatch watch;
+    if (llvm::Error error = call())
       return error;
-    seconds.push_back(now() - begin);
+    seconds.push_back(watch.getSeconds());
   }
   std::sort(seconds.begin(), seconds.end());
   llvm::outs() << "time: median " << formatSeconds(seconds[seconds.size() / 2]) << ", least "
@@ -203,12 +200,12 @@ static llvm::Error runEntry(const EntryPoint &entry, const SizeResolver &sizes, 
   for (const HostTensor &tensor : inputs.tensors)
     arguments.push_back(&tensor);
 
-  double begin = now();
+  Stopwatch watch;
   llvm::Expected<Program> program =
       Program::compile(OwningOpRef<ModuleOp>(ModuleOp(*entry.module).clone()), options);
   if (!program)
     return program.takeError();
-  llvm::outs() << "compiled in " << formatSeconds(now() - begin) << '\n';
+  llvm::outs() << "compiled in " << formatSeconds(watch.getSeconds()) << '\n';
   StringRef name = entry.getFunction().getName();
   if (llvm::Error error = program->call(name, arguments, results))
     return error;

@@ -11,16 +11,12 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "tools/common/Stopwatch.h"
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 using namespace mlir;
 using namespace attn;
-
-static double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// More than latency (4 or 5 cycles) times FMA units (2), less than the 16 registers of AVX2 hold beside the
 /// two factors.
@@ -96,12 +92,11 @@ llvm::Expected<FmaPeak> FmaPeak::create(MLIRContext *context, Type elementType,
 double FmaPeak::measure() {
   constexpr int64_t count = 20000;
   iterations.set(0, count);
-  double begin = now();
   const HostTensor *argument = &iterations;
+  Stopwatch watch(Stopwatch::thread);
   // The function was called before with the same types: it cannot fail now.
   llvm::cantFail(program->call(kPeakName, argument, result));
-  double seconds = now() - begin;
-  return static_cast<double>(2 * vectorLength * kNumAccumulators * kUnroll * count) / seconds;
+  return static_cast<double>(2 * vectorLength * kNumAccumulators * kUnroll * count) / watch.getSeconds();
 }
 
 double attn::measureReadBandwidth() {
@@ -111,12 +106,12 @@ double attn::measureReadBandwidth() {
   double best = 0;
   volatile uint64_t sink = 0;
   for (int pass = 0; pass < 3; ++pass) {
-    double begin = now();
+    Stopwatch watch;
     uint64_t sum = 0;
     for (uint64_t value : buffer)
       sum += value;
     sink = sink + sum;
-    best = std::max(best, static_cast<double>(count * sizeof(uint64_t)) / (now() - begin));
+    best = std::max(best, static_cast<double>(count * sizeof(uint64_t)) / watch.getSeconds());
   }
   return best;
 }
