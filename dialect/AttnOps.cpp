@@ -102,8 +102,14 @@ static LogicalResult verifyInputs(AttentionOpInterface op) {
     return op->emitOpError("expected the key's head_dim to be the query's ")
            << query.getDimSize(3) << ", got " << key.getDimSize(3) << " [A3]";
 
-  if (FloatAttr scale = op.getScaleAttr(); scale && !scale.getValue().isFinite())
-    return op->emitOpError("expected a finite scale, got ") << scale.getValueAsDouble() << " [A7]";
+  if (FloatAttr scale = op.getScaleAttr()) {
+    APFloat rounded = scale.getValue();
+    bool losesInfo;
+    rounded.convert(op.getComputeType().getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
+    if (!rounded.isFinite())
+      return op->emitOpError("expected a scale that is finite in ")
+             << op.getComputeType() << ", got " << scale.getValueAsDouble() << " [A7]";
+  }
   return success();
 }
 

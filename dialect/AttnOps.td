@@ -68,7 +68,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     - (A4) out and lse have the types of the table, with a static value_dim.
     - (A5) the regions have the arguments and the result described above, in one block.
     - (A6) the regions hold only the operations listed above.
-    - (A7) the scale is finite.
+    - (A7) the scale is finite in the compute type.
 
     Example: ALiBi under a causal mask, 16 query heads on 4 key heads.
     ```mlir

@@ -235,11 +235,16 @@ static void getSlice(ReferenceBuilder &b, Value tensor, Value batch, Value head,
   strides.assign(type.getRank(), b.getIndexAttr(1));
 }
 
+/// Of such a tensor there is no slice: upstream takes an offset of 0 in a dimension of 0 for out of bounds.
+static bool isEmpty(RankedTensorType type) { return llvm::is_contained(type.getShape(), 0); }
+
 static Value extract(ReferenceBuilder &b, Value tensor, Value batch, Value head, OpFoldResult begin,
                      OpFoldResult length) {
   SmallVector<OpFoldResult> offsets, sizes, strides;
   getSlice(b, tensor, batch, head, begin, length, offsets, sizes, strides);
   auto type = cast<RankedTensorType>(tensor.getType());
+  if (isEmpty(type))
+    return tensor::EmptyOp::create(b, ArrayRef(sizes).drop_front(2), type.getElementType());
   RankedTensorType reduced =
       tensor::ExtractSliceOp::inferCanonicalRankReducedResultType(type.getRank() - 2, type, sizes);
   return tensor::ExtractSliceOp::create(b, reduced, tensor, offsets, sizes, strides);
@@ -247,6 +252,8 @@ static Value extract(ReferenceBuilder &b, Value tensor, Value batch, Value head,
 
 static Value insert(ReferenceBuilder &b, Value tile, Value tensor, Value batch, Value head,
                     OpFoldResult begin, OpFoldResult length) {
+  if (isEmpty(cast<RankedTensorType>(tensor.getType())))
+    return tensor;
   SmallVector<OpFoldResult> offsets, sizes, strides;
   getSlice(b, tensor, batch, head, begin, length, offsets, sizes, strides);
   return tensor::InsertSliceOp::create(b, tile, tensor, offsets, sizes, strides);

@@ -94,7 +94,9 @@ struct SplitKvPass : attn::impl::SplitKvPassBase<SplitKvPass> {
             << wanted << " parts, got key_outer";
         return signalPassFailure();
       }
-      if (wanted > 1)
+      // Without rows there is nothing to merge, and no valid slice of a part either.
+      bool hasRows = !llvm::is_contained(cast<RankedTensorType>(op.getResult(0).getType()).getShape(), 0);
+      if (wanted > 1 && hasRows)
         split(op, wanted);
     }
   }

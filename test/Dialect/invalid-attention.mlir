@@ -353,7 +353,7 @@ func.func @not_a_captured_tensor(%q: !q) {
 
 !q = tensor<2x4x3x8xf32>
 func.func @infinite_scale(%q: !q) {
-  // expected-error @+1 {{expected a finite scale, got INF [A7]}}
+  // expected-error @+1 {{expected a scale that is finite in 'f32', got INF [A7]}}
   attn.attention %q, %q, %q scale(0x7FF0000000000000) : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
   return
 }
@@ -361,8 +361,25 @@ func.func @infinite_scale(%q: !q) {
 // -----
 
 !q = tensor<2x4x3x8xf32>
+func.func @large_scale(%q: !q) {
+  // expected-error @+1 {{expected a scale that is finite in 'f32', got 1.000000e+39 [A7]}}
+  attn.attention %q, %q, %q scale(1.0e39) : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+!d = tensor<2x4x3x8xf64>
+func.func @double_scale(%q: !d) {
+  attn.attention %q, %q, %q scale(1.0e39) : (!d, !d, !d) -> (!d, tensor<2x4x3xf64>)
+  return
+}
+
+// -----
+
+!q = tensor<2x4x3x8xf32>
 func.func @nan_scale(%q: !q) {
-  // expected-error @+1 {{expected a finite scale, got nan [A7]}}
+  // expected-error @+1 {{expected a scale that is finite in 'f32', got nan [A7]}}
   "attn.attention"(%q, %q, %q) ({}, {}) {scale = 0x7FF8000000000000 : f64} : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
   return
 }

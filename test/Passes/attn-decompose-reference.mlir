@@ -207,3 +207,15 @@ func.func @between(%x: tensor<1x1x4x4xbf16>) -> tensor<4x4xbf16> {
   %r = tensor.collapse_shape %c [[0, 1, 2], [3]] : tensor<1x1x4x4xbf16> into tensor<4x4xbf16>
   return %r : tensor<4x4xbf16>
 }
+
+// -----
+
+// A key length of 0 that the type tells: no slice of the keys is taken, of which none is valid.
+// CHECK-LABEL: func.func @no_keys(
+// CHECK-NOT:     tensor.extract_slice {{.*}} tensor<1x1x0x4xf32>
+// CHECK:         return
+func.func @no_keys(%q: tensor<1x1x?x4xf32>, %k: tensor<1x1x0x4xf32>) -> tensor<1x1x?x4xf32> {
+  %out, %lse = attn.attention %q, %k, %k
+    : (tensor<1x1x?x4xf32>, tensor<1x1x0x4xf32>, tensor<1x1x0x4xf32>) -> (tensor<1x1x?x4xf32>, tensor<1x1x?xf32>)
+  return %out : tensor<1x1x?x4xf32>
+}

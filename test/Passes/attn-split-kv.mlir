@@ -85,6 +85,17 @@ func.func @half(%q: !h) -> (!h, !l) {
   return %out, %lse : !h, !l
 }
 
+// No rows, no parts.
+// CHECK-LABEL: func @empty(
+// CHECK-NOT: kv_splits
+// CHECK-NOT: attn.merge
+// CHECK: return
+func.func @empty(%q: tensor<1x2x0x8xf32>, %k: !q) -> tensor<1x2x0x8xf32> {
+  %out, %lse = attn.online_attention forward %q, %k, %k schedule(<block_m = 16, block_n = 32>)
+    : (tensor<1x2x0x8xf32>, !q, !q) -> (tensor<1x2x0x8xf32>, tensor<1x2x0xf32>)
+  return %out : tensor<1x2x0x8xf32>
+}
+
 // Only forward is split, and only once.
 // CHECK-LABEL: func @others(
 // CHECK-NOT: attn.merge
