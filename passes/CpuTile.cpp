@@ -99,8 +99,10 @@ void TileBuilder::ifElse(Value condition, function_ref<void()> onTrue, function_
 // Tiles
 //===----------------------------------------------------------------------===//
 
-Value TileBuilder::allocate(ArrayRef<int64_t> shape) {
-  return memref::AllocaOp::create(b, MemRefType::get(shape, compute), b.getI64IntegerAttr(64));
+Value TileBuilder::allocate(StringRef name, ArrayRef<int64_t> shape) {
+  Location loc = NameLoc::get(b.getStringAttr(name), b.getLoc());
+  OpBuilder &builder = b;
+  return memref::AllocaOp::create(builder, loc, MemRefType::get(shape, compute), b.getI64IntegerAttr(64));
 }
 
 Value TileBuilder::loadVector(Value tile, ValueRange indices) {

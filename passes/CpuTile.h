@@ -61,8 +61,9 @@ public:
   void ifElse(mlir::Value condition, llvm::function_ref<void()> onTrue, llvm::function_ref<void()> onFalse);
 
   //===--- tiles ---===//
-  /// A tile on the stack, aligned to a cache line.
-  mlir::Value allocate(llvm::ArrayRef<int64_t> shape);
+  /// A tile on the stack, aligned to a cache line. The name is kept in its location
+  /// (--mlir-use-nameloc-as-prefix).
+  mlir::Value allocate(llvm::StringRef name, llvm::ArrayRef<int64_t> shape);
   mlir::Value loadVector(mlir::Value tile, mlir::ValueRange indices);
   void storeVector(mlir::Value value, mlir::Value tile, mlir::ValueRange indices);
   void fill(mlir::Value tile, double value);

@@ -217,11 +217,14 @@ void BackwardLowering::runDq() {
 
   int64_t keyRows = t.paddedRows(blockN()), paddedDim = t.paddedRows(headDim);
   forEachWorkItem(qHeads, context.qLen, blockM(), /*splits=*/1, [&](const WorkItem &item) {
-    Value queryTile = t.allocate({headDim, blockM()}), dOutTile = t.allocate({valueDim, blockM()});
-    Value lseTile = t.allocate({blockM()}), deltaTile = t.allocate({blockM()});
-    Value keyTile = t.allocate({keyRows, paddedDim}), valueTile = t.allocate({keyRows, valueDim});
-    Value scores = t.allocate({keyRows, blockM()}), dScores = t.allocate({keyRows, blockM()});
-    Value dQuery = t.allocate({paddedDim, blockM()});
+    Value queryTile = t.allocate("query", {headDim, blockM()}),
+          dOutTile = t.allocate("d_out", {valueDim, blockM()});
+    Value lseTile = t.allocate("lse", {blockM()}), deltaTile = t.allocate("delta", {blockM()});
+    Value keyTile = t.allocate("key", {keyRows, paddedDim}),
+          valueTile = t.allocate("value", {keyRows, valueDim});
+    Value scores = t.allocate("scores", {keyRows, blockM()}),
+          dScores = t.allocate("d_scores", {keyRows, blockM()});
+    Value dQuery = t.allocate("d_query", {paddedDim, blockM()});
 
     HeadRegions regions = prepareRegions(item.batch, item.head);
     op.getGradient().walk([&](AccumulateGradientOp gradient) {
@@ -229,7 +232,7 @@ void BackwardLowering::runDq() {
           gradient.getIndices(), [&](Value index) { return regions.gradient->tryGet(index); });
       if (llvm::is_contained(indices, Value()))
         return;
-      Value tile = t.allocate({t.vectorLength()});
+      Value tile = t.allocate("d_capture", {t.vectorLength()});
       t.fill(tile, 0);
       blockSums[gradient] = {tile, getGradientBuffer(gradient), indices};
     });
@@ -294,10 +297,14 @@ void BackwardLowering::runDkdv() {
   int64_t queryRows = t.paddedRows(blockM());
   int64_t paddedDim = t.paddedRows(headDim), paddedValueDim = t.paddedRows(valueDim);
   forEachWorkItem(kvHeads, context.kvLen, blockN(), /*splits=*/1, [&](const WorkItem &item) {
-    Value keyTile = t.allocate({headDim, blockN()}), valueTile = t.allocate({valueDim, blockN()});
-    Value dKey = t.allocate({paddedDim, blockN()}), dValue = t.allocate({paddedValueDim, blockN()});
-    Value queryTile = t.allocate({queryRows, paddedDim}), dOutTile = t.allocate({queryRows, paddedValueDim});
-    Value scores = t.allocate({queryRows, blockN()}), dScores = t.allocate({queryRows, blockN()});
+    Value keyTile = t.allocate("key", {headDim, blockN()}),
+          valueTile = t.allocate("value", {valueDim, blockN()});
+    Value dKey = t.allocate("d_key", {paddedDim, blockN()}),
+          dValue = t.allocate("d_value", {paddedValueDim, blockN()});
+    Value queryTile = t.allocate("query", {queryRows, paddedDim}),
+          dOutTile = t.allocate("d_out", {queryRows, paddedValueDim});
+    Value scores = t.allocate("scores", {queryRows, blockN()}),
+          dScores = t.allocate("d_scores", {queryRows, blockN()});
 
     t.fill(dKey, 0);
     t.fill(dValue, 0);

@@ -60,11 +60,11 @@ private:
 
 ForwardTiles ForwardLowering::allocateScratch() {
   ForwardTiles tiles;
-  tiles.query = t.allocate({headDim, blockM()});
-  tiles.key = t.allocate({t.paddedRows(blockN()), headDim});
-  tiles.value = t.allocate({blockN(), t.paddedRows(valueDim)});
-  tiles.scores = t.allocate({t.paddedRows(blockN()), blockM()});
-  tiles.rescale = t.allocate({blockM()});
+  tiles.query = t.allocate("query", {headDim, blockM()});
+  tiles.key = t.allocate("key", {t.paddedRows(blockN()), headDim});
+  tiles.value = t.allocate("value", {blockN(), t.paddedRows(valueDim)});
+  tiles.scores = t.allocate("scores", {t.paddedRows(blockN()), blockM()});
+  tiles.rescale = t.allocate("rescale", {blockM()});
   return tiles;
 }
 
@@ -189,9 +189,9 @@ void ForwardLowering::lowerQueryOuter() {
   int64_t splits = op.getSchedule().getKvSplits();
   forEachWorkItem(qHeads, context.qLen, blockM(), splits, [&](const WorkItem &item) {
     ForwardTiles tiles = allocateScratch();
-    tiles.out = t.allocate({t.paddedRows(valueDim), blockM()});
-    tiles.max = t.allocate({blockM()});
-    tiles.sum = t.allocate({blockM()});
+    tiles.out = t.allocate("out", {t.paddedRows(valueDim), blockM()});
+    tiles.max = t.allocate("max", {blockM()});
+    tiles.sum = t.allocate("sum", {blockM()});
     initialise(tiles);
     t.packTransposed(item.rows(query, /*ofKeys=*/false), headDim, tiles.query);
     std::optional<RegionVectorizer> score = prepareScore(item.batch, item.head);

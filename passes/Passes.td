@@ -327,7 +327,7 @@ def VerifyLLVMPass : Pass<"attn-verify-llvm", "::mlir::ModuleOp"> {
   let summary = "Check that only the LLVM dialect is left";
   let description = [{
     The contract at the end of the CPU pipeline. Reports, once for each kind of operation, what is not of the LLVM dialect,
-    and which stage should have lowered it.
+    and which stage should have lowered it. Takes `attn.target` off the module, which `mlir-translate` can then read.
   }];
 }
 

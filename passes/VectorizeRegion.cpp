@@ -33,17 +33,17 @@ RegionVectorizer::RegionVectorizer(Region &region, const RegionContext &context,
     : region(region), context(context), lanes(lanes), speculative(alwaysSpeculative) {
   unsigned numFixed = region.getNumArguments() - context.captures.size();
   for (auto [index, capture] : llvm::enumerate(context.captures))
-    bind(numFixed + index, capture);
+    values[region.getArgument(numFixed + index)] = capture;
 }
 
-Value RegionVectorizer::broadcast(ImplicitLocOpBuilder &builder, Value value, int64_t lanes) {
+Value RegionVectorizer::broadcast(ImplicitLocOpBuilder &builder, Value value) {
   if (isVarying(value))
     return value;
   if (isa<IndexType>(value.getType())) {
     auto limit = [&](int64_t number) -> Value { return arith::ConstantIndexOp::create(builder, number); };
-    if (!matchPattern(value, m_Constant())) {
-      value = arith::MaxSIOp::create(builder, value, limit(INT32_MIN));
-      value = arith::MinSIOp::create(builder, value, limit(INT32_MAX));
+    if (!fitsInt32.contains(value)) {
+      value = builder.createOrFold<arith::MaxSIOp>(value, limit(INT32_MIN));
+      value = builder.createOrFold<arith::MinSIOp>(value, limit(INT32_MAX));
     }
     value = arith::IndexCastOp::create(builder, builder.getI32Type(), value);
   }
@@ -57,7 +57,7 @@ Value RegionVectorizer::lookup(Value value) const {
 }
 
 Value RegionVectorizer::lookupVector(ImplicitLocOpBuilder &builder, Value value) {
-  return broadcast(builder, lookup(value), lanes);
+  return broadcast(builder, lookup(value));
 }
 
 //===----------------------------------------------------------------------===//
@@ -103,7 +103,7 @@ SmallVector<Value> RegionVectorizer::finish(ImplicitLocOpBuilder &builder) {
 Value RegionVectorizer::finishVector(ImplicitLocOpBuilder &builder) {
   SmallVector<Value> results = finish(builder);
   assert(results.size() == 1 && "expected a region of one result");
-  return broadcast(builder, results.front(), lanes);
+  return broadcast(builder, results.front());
 }
 
 //===----------------------------------------------------------------------===//
@@ -241,8 +241,8 @@ Value RegionVectorizer::clampToBounds(ImplicitLocOpBuilder &builder, Value index
   Value zero = arith::ConstantIndexOp::create(builder, 0);
   Value last = arith::SubIOp::create(builder, size, arith::ConstantIndexOp::create(builder, 1));
   if (isVarying(index)) {
-    zero = broadcast(builder, zero, lanes);
-    last = broadcast(builder, last, lanes);
+    zero = broadcast(builder, zero);
+    last = broadcast(builder, last);
   }
   return arith::MaxSIOp::create(builder, arith::MinSIOp::create(builder, index, last), zero);
 }

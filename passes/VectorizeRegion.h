@@ -47,7 +47,11 @@ public:
   RegionVectorizer(mlir::Region &region, const RegionContext &context, int64_t lanes, bool alwaysSpeculative);
 
   /// Gives argument `index` of the region a value: of the argument's type, or a vector.
-  void bind(unsigned index, mlir::Value value) { values[region.getArgument(index)] = value; }
+  /// A batch, head or position is taken to fit 32 bits.
+  void bind(unsigned index, mlir::Value value) {
+    values[region.getArgument(index)] = value;
+    fitsInt32.insert(value);
+  }
 
   /// Evaluates every top-level operation whose operands are known by now. Gradient accumulations wait for
   /// `finish`.
@@ -68,10 +72,9 @@ public:
   /// value is a vector and is 0 in lanes where control flow does not reach the operation.
   AccumulateFn accumulate;
 
-  /// `value` as a vector of `lanes` elements.
-  static mlir::Value broadcast(mlir::ImplicitLocOpBuilder &builder, mlir::Value value, int64_t lanes);
-
 private:
+  /// `value` as a vector; an index is saturated to 32 bits where it may not fit.
+  mlir::Value broadcast(mlir::ImplicitLocOpBuilder &builder, mlir::Value value);
   mlir::Value lookup(mlir::Value value) const;
   mlir::Value lookupVector(mlir::ImplicitLocOpBuilder &builder, mlir::Value value);
   bool isKnown(mlir::Operation *op) const;
@@ -91,6 +94,7 @@ private:
   /// The conjunction of the varying conditions of the enclosing scf.if operations; null outside any.
   mlir::Value active;
   llvm::DenseMap<mlir::Value, mlir::Value> values;
+  llvm::DenseSet<mlir::Value> fitsInt32;
   llvm::SmallPtrSet<mlir::Operation *, 16> done;
 };
 

@@ -37,7 +37,7 @@ struct VerifyLLVM : attn::impl::VerifyLLVMPassBase<VerifyLLVM> {
     getOperation().walk([&](Operation *op) {
       if (isa<UnrealizedConversionCastOp>(op))
         casts.push_back(op);
-      else if (!isa<ModuleOp>(op) && !isa<LLVM::LLVMDialect>(op->getDialect()))
+      else if (!isa<ModuleOp>(op) && !isa_and_present<LLVM::LLVMDialect>(op->getDialect()))
         left.push_back(op);
     });
     llvm::StringSet<> reported;
@@ -46,7 +46,9 @@ struct VerifyLLVM : attn::impl::VerifyLLVMPassBase<VerifyLLVM> {
         op->emitError() << "'" << op->getName() << "' is left at the end of the CPU pipeline: "
                         << getStage(op->getName().getDialectNamespace()) << " has no form for it";
     if (!reported.empty())
-      signalPassFailure();
+      return signalPassFailure();
+    // It has served, and a tool that knows the LLVM dialect only could not read it.
+    getOperation()->removeAttr(attn::AttnDialect::getTargetAttrName());
   }
 };
 } // namespace
