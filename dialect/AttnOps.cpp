@@ -64,7 +64,7 @@ static LogicalResult verifyRequiredOperands(Operation *op, ArrayRef<int32_t> seg
          << segmentSizes.size() << " ones, got " << segmentSizes;
 }
 
-/// The shape and element type constraints (A1) to (A3) and (A7).
+/// The shape and element type constraints (A1) to (A3), (A7) and (A8).
 static LogicalResult verifyInputs(AttentionOpInterface op) {
   RankedTensorType query = op.getQuery().getType(), key = op.getKey().getType(),
                    value = op.getValue().getType();
@@ -91,6 +91,11 @@ static LogicalResult verifyInputs(AttentionOpInterface op) {
       (kvHeads == 0 ? qHeads != 0 : qHeads % kvHeads != 0))
     return op->emitOpError("expected the number of query heads to be a multiple of the ")
            << kvHeads << " key heads, got " << qHeads << " [A2]";
+
+  for (auto [name, length] : {std::pair("q_len", query.getDimSize(2)), std::pair("kv_len", key.getDimSize(2)),
+                              std::pair("kv_len", value.getDimSize(2))})
+    if (!ShapedType::isDynamic(length) && length > std::numeric_limits<int32_t>::max())
+      return op->emitOpError("expected a ") << name << " of at most 2^31 - 1, got " << length << " [A8]";
 
   for (auto [name, dim] :
        {std::pair("query's head_dim", query.getDimSize(3)), std::pair("key's head_dim", key.getDimSize(3)),

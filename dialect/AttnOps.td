@@ -69,6 +69,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     - (A5) the regions have the arguments and the result described above, in one block.
     - (A6) the regions hold only the operations listed above.
     - (A7) the scale is finite in the compute type.
+    - (A8) q_len and kv_len are at most 2^31 - 1: indices in regions have 32 bits.
 
     Example: ALiBi under a causal mask, 16 query heads on 4 key heads.
     ```mlir

@@ -459,3 +459,21 @@ func.func @value_from_above(%q: !q, %x: f32) {
   }, {}) : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
   return
 }
+
+// -----
+
+!q = tensor<2x4x2147483648x8xf32>
+func.func @long_query(%q: !q, %k: tensor<2x4x2147483647x8xf32>) {
+  // expected-error @+1 {{expected a q_len of at most 2^31 - 1, got 2147483648 [A8]}}
+  attn.attention %q, %k, %k : (!q, tensor<2x4x2147483647x8xf32>, tensor<2x4x2147483647x8xf32>) -> (!q, tensor<2x4x2147483648xf32>)
+  return
+}
+
+// -----
+
+!q = tensor<2x4x?x8xf32>
+func.func @long_keys(%q: !q, %k: tensor<2x4x9223372036854775807x8xf32>) {
+  // expected-error @+1 {{expected a kv_len of at most 2^31 - 1, got 9223372036854775807 [A8]}}
+  attn.attention %q, %q, %k : (!q, !q, tensor<2x4x9223372036854775807x8xf32>) -> (!q, tensor<2x4x?xf32>)
+  return
+}
