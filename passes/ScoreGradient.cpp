@@ -252,10 +252,28 @@ LogicalResult ScoreDifferentiator::differentiateIf(scf::IfOp primal, Cotangents 
 // The region
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// a + -b is a - b, exactly.
+struct SubtractNegated : OpRewritePattern<arith::AddFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::AddFOp op, PatternRewriter &rewriter) const override {
+    Value lhs = op.getLhs(), rhs = op.getRhs();
+    if (lhs.getDefiningOp<arith::NegFOp>())
+      std::swap(lhs, rhs);
+    auto negated = rhs.getDefiningOp<arith::NegFOp>();
+    if (!negated)
+      return failure();
+    rewriter.replaceOpWithNewOp<arith::SubFOp>(op, lhs, negated.getOperand(), op.getFastmath());
+    return success();
+  }
+};
+} // namespace
+
 /// Folds, simplifies and merges what the sweep has built.
 static void cleanGradient(AttentionBackwardOp op) {
   MLIRContext *context = op.getContext();
   RewritePatternSet patterns(context);
+  patterns.add<SubtractNegated>(context);
   for (Dialect *dialect : context->getLoadedDialects())
     if (llvm::is_contained({"arith", "math", "scf", "tensor"}, dialect->getNamespace()))
       dialect->getCanonicalizationPatterns(patterns);

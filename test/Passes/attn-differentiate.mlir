@@ -180,8 +180,7 @@ func.func @rounded(%q: tensor<1x1x?x8xf32>) -> tensor<1x1x?x8xf32> {
 // CHECK-NEXT:      %[[SIN:.*]], %[[COS:.*]] = math.sincos %[[s]] : f32
 // CHECK-NEXT:      %[[A:.*]] = arith.mulf %[[d]], %[[COS]] : f32
 // CHECK-NEXT:      %[[B:.*]] = arith.mulf %[[d]], %[[SIN]] : f32
-// CHECK-NEXT:      %[[N:.*]] = arith.negf %[[B]] : f32
-// CHECK-NEXT:      %[[DS:.*]] = arith.addf %[[A]], %[[N]] : f32
+// CHECK-NEXT:      %[[DS:.*]] = arith.subf %[[A]], %[[B]] : f32
 // CHECK-NEXT:      attn.yield %[[DS]] : f32
 func.func @sincos(%q: tensor<1x1x?x8xf32>) -> tensor<1x1x?x8xf32> {
   %out, %lse = attn.attention %q, %q, %q
