@@ -53,16 +53,14 @@ NUMBERS = (
     "0.0 -0.0 1.0 -1.0 1.0e38 1.0e300 1.0e-45 0.125 0x7F800000 0xFF800000 0x7FC00000 0x7FF0000000000000"
 ).split()
 DIMENSIONS = "?x 0x 1x 2x 3x 4x 7x 8x 16x 64x 512x 513x 65537x 2147483648x 9223372036854775807x".split()
-TYPES = """f32 f64 f16 bf16 f8E4M3FN f8E5M2 f6E2M3FN f4E2M1FN tf32 f80 f128 i0 i1 i8 i32 i64 i1024 si32 ui8 index none
-    complex<f32> vector<4xf32> vector<[4]xf32> vector<index> memref<4xf32> memref<?x?xf32, strided<[?, 1], offset: ?>>
-    tensor<f32> tensor<*xf32> tensor<0xf32> tensor<4xf32> tensor<?xf32> tensor<?xi1> tensor<?xindex> tensor<4xi1024>
-    tensor<?x?x?xf32> tensor<1x2x?xf32> tensor<1x2x?x8xf32> tensor<1x2x?x8xf64> tensor<1x2x?x8xbf16>
-    tensor<1x2x?x8xf8E4M3FN> tensor<0x0x0x8xf32> tensor<1x2x3x8xf32,1:i32> tensor<?x?x?x?xf32> tensor<1x2x3x8xcomplex<f32>>
-    tensor<4xvector<4xf32>> tuple<f32,i32> (f32)->f32 !llvm.ptr !attn.x""".split()
-TYPES = [t.replace(",1:i32", ", 1 : i32").replace(",i32", ", i32").replace(")->", ") -> ") for t in TYPES]
-# `memref<?x?xf32, strided<[?, 1], offset: ?>>` was split at its blanks.
-TYPES = [t for t in TYPES if t.count("<") == t.count(">") and "[?" not in t or t.startswith("vector<[")]
-TYPES.append("memref<?x?xf32, strided<[?, 1], offset: ?>>")
+TYPES = """f32 | f64 | f16 | bf16 | f8E4M3FN | f8E5M2 | f6E2M3FN | f4E2M1FN | tf32 | f80 | f128 | i0 | i1 | i8 | i32 | i64
+    | i1024 | si32 | ui8 | index | none | complex<f32> | vector<4xf32> | vector<[4]xf32> | vector<index> | memref<4xf32>
+    | memref<?x?xf32, strided<[?, 1], offset: ?>> | tensor<f32> | tensor<*xf32> | tensor<0xf32> | tensor<4xf32>
+    | tensor<?xf32> | tensor<?xi1> | tensor<?xindex> | tensor<4xi1024> | tensor<?x?x?xf32> | tensor<1x2x?xf32>
+    | tensor<1x2x?x8xf32> | tensor<1x2x?x8xf64> | tensor<1x2x?x8xbf16> | tensor<1x2x?x8xf8E4M3FN> | tensor<0x0x0x8xf32>
+    | tensor<1x2x3x8xf32, 1 : i32> | tensor<?x?x?x?xf32> | tensor<1x2x3x8xcomplex<f32>> | tensor<4xvector<4xf32>>
+    | tuple<f32, i32> | (f32) -> f32 | !llvm.ptr | !attn.x"""
+TYPES = [name.strip() for name in TYPES.split("|")]
 SNIPPETS = [
     "{}", "()", "<>", "[]", "{scale = 1.0 : f64}", "{scale = 1 : i32}", "{kind = 7 : i32}", "scale(0.5)", "scale(1.0e400)",
     "schedule(<block_m = 64, block_n = 64>)", "<{}>", "captures()", "captures(%q : tensor<1x2x?x8xf32>)",
@@ -297,7 +295,8 @@ class Mutator:
 
 
 def number(rng, usual):
-    return rng.choice(usual) if rng.random() < 0.7 else rng.choice([n for n in NUMBERS if "." not in n and "x" not in n])
+    unusual = [n for n in NUMBERS if "." not in n and "x" not in n]
+    return rng.choice(usual if rng.random() < 0.7 else unusual)
 
 
 def choose_flags(rng):
@@ -411,8 +410,8 @@ def choose_flags(rng):
 
 # Frames that say that it died, not where.
 UNINTERESTING = re.compile(
-    r"llvm::sys::|SignalHandler|__restore_rt|\(/lib|/lib/x86_64|libc\.so|^raise$|abort|gsignal|__assert_fail|report_bad_alloc"
-    r"|operator new|report_fatal_error|^std::|^void std::|llvm::function_ref|callback_fn"
+    r"llvm::sys::|SignalHandler|__restore_rt|\(/lib|/lib/x86_64|libc\.so|^raise$|abort|gsignal|__assert_fail"
+    r"|report_bad_alloc|operator new|report_fatal_error|^std::|^void std::|llvm::function_ref|callback_fn"
 )
 
 
@@ -460,8 +459,9 @@ class Runner:
             if code is None:
                 return "finding", f"the output cannot be read again in {self.args.timeout} s"
             if code == 1:
-                first = next((line for line in err.splitlines() if "error:" in line), "")
-                return "finding", "the output cannot be read again: " + re.sub(r"[%@]?\b[\w.]*\d+\w*\b", "N", first.split("error:")[-1].strip())
+                first = next((line for line in err.splitlines() if "error:" in line), "").split("error:")[-1].strip()
+                # Without the numbers, which differ from one case to the next.
+                return "finding", "the output cannot be read again: " + re.sub(r"[%@]?\b[\w.]*\d+\w*\b", "N", first)
             if code != 0:
                 return "finding", "reading the output again: " + self.cause(code, err)
         return "ok", out if b"\0" not in out else b""
@@ -620,7 +620,9 @@ def main():
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Example: PATH=build/bin:$PATH test/fuzz/mutate.py --seconds 600 --jobs 8",
     )
-    parser.add_argument("corpus", nargs="*", type=pathlib.Path, default=[root / "test"], help=".mlir files or folders (default: test)")
+    parser.add_argument(
+        "corpus", nargs="*", type=pathlib.Path, default=[root / "test"], help=".mlir files or folders (default: test)"
+    )
     parser.add_argument("--attn-opt", default="attn-opt", help="the program (default: from PATH)")
     parser.add_argument("--mlir-opt", default="mlir-opt", help="a plain one (default: from PATH, if it is there)")
     parser.add_argument("--seed", type=int, default=0, help="fixes the sequence of cases (default: 0)")
@@ -630,7 +632,12 @@ def main():
     parser.add_argument("--timeout", type=int, default=10, help="seconds a case may take (default: 10)")
     parser.add_argument("--memory-mb", type=int, default=2048, help="memory a case may use (default: 2048)")
     parser.add_argument("--reduce-seconds", type=float, default=30, help="time to reduce a finding (default: 30)")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("fuzz-findings"), help="folder for findings (default: fuzz-findings)")
+    parser.add_argument(
+        "--out",
+        type=pathlib.Path,
+        default=pathlib.Path("fuzz-findings"),
+        help="folder for findings (default: fuzz-findings)",
+    )
     args = parser.parse_args()
     args.out = args.out.resolve()
     sys.exit(Campaign(args).run())
