@@ -123,7 +123,7 @@ bool RangeSolver::addResidue(SmallVectorImpl<Residue> &residues, const AffineFor
       !terms.isUniform(form.without(index).without(monomials[1].first)))
     return false;
   const auto &[floor, floorCoefficient] = monomials[1];
-  const Integer &slope = monomials[0].second, &period = terms[floor].divisor;
+  Integer slope = monomials[0].second, period = terms[floor].divisor;
   Integer sign = terms[floor].lhs.getCoefficient(index);
   AffineForm shift = terms[floor].lhs.without(index);
   if (abs(sign) != 1 || !terms.isUniform(shift) || slope * period + floorCoefficient * sign != 0)

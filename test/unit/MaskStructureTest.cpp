@@ -528,6 +528,28 @@ TEST_F(MaskStructureTest, GuardedRead) {
   expect(body, Expect::unknown);
 }
 
+/// Formulas that would grow without bound are cut off, soundly and in no time.
+TEST_F(MaskStructureTest, Large) {
+  std::string points = "%k0 = arith.constant false\n", parity = points,
+              nested = "%m0 = arith.addi %q, %kv : index\n";
+  for (int i = 0; i < 40; ++i) {
+    std::string now = std::to_string(i), next = std::to_string(i + 1);
+    std::string constant = "%c" + now + " = arith.constant " + std::to_string(3 * i) + " : index\n";
+    points += constant + "%p" + now + " = arith.cmpi eq, %kv, %c" + now + " : index\n";
+    points += "%k" + next + " = arith.ori %k" + now + ", %p" + now + " : i1\n";
+    parity += constant + "%s" + now + " = arith.addi %q, %c" + now + " : index\n";
+    parity += "%p" + now + " = arith.cmpi sle, %kv, %s" + now + " : index\n";
+    parity += "%k" + next + " = arith.xori %k" + now + ", %p" + now + " : i1\n";
+    nested += constant + "%n" + now + " = arith.maxsi %m" + now + ", %c" + now + " : index\n";
+    nested += "%m" + next + " = arith.subi %n" + now + ", " + (i % 2 ? "%kv" : "%q") + " : index\n";
+  }
+  std::string keep = "%true = arith.constant true\n%keep = arith.andi %k40, %true : i1\n";
+  expect(points + keep, Expect::sound);
+  EXPECT_EQ(structures[0].reason, "the mask has too many cases");
+  expect(parity + keep, Expect::sound);
+  expect(nested + "%keep = arith.cmpi slt, %m40, %q : index\n", Expect::unknown);
+}
+
 //===----------------------------------------------------------------------===//
 // Random masks
 //===----------------------------------------------------------------------===//
