@@ -37,3 +37,7 @@ if {"avx2", "fma"} <= flags:
     config.available_features.add("avx2")
 if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= flags:
     config.available_features.add("avx512")
+
+# REQUIRES: attn-bench: built only where Google Benchmark is installed.
+if os.path.exists(os.path.join(build, "bin", "attn-bench")):
+    config.available_features.add("attn-bench")

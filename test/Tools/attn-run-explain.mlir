@@ -39,6 +39,13 @@
 // PADDED: capture ?xi64, here 2
 // PADDED: visited {{.*}}lengths[b]
 
+// The gradients of a masked attention: two kernels, with ranges of keys for queries and of queries for keys.
+// RUN: attn-run %s --entry=padded --explain --backward --batch=2 --fill lengths=constant:50 | FileCheck %s --check-prefix=GRADIENTS
+// GRADIENTS: {{^}}dq
+// GRADIENTS: ranges of keys, for the block of queries [begin, end)
+// GRADIENTS: {{^}}dkdv
+// GRADIENTS: ranges of queries, for the block of keys [begin, end)
+
 func.func @causal(%q: tensor<?x4x?x64xf32>, %k: tensor<?x2x?x64xf32>, %v: tensor<?x2x?x64xf32>) -> tensor<?x4x?x64xf32> {
   %out, %lse = attn.attention %q, %k, %v
     mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {

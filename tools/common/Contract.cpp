@@ -45,11 +45,11 @@ ContractCheck attn::checkContract(const HostTensor &ours, const HostTensor &stan
   check.ours = getMaxError(ours, reference);
   check.standardError = getMaxError(standard, reference).error;
   check.ulp = getUlp(cast<FloatType>(ours.getElementType()), magnitude);
-  check.bound = 2 * check.standardError + check.ulp;
-  // Where the standard computation itself breaks down (an overflow of f16, say) its error bounds nothing:
-  // allow it then only to be finite and to agree to the last place... which `ulp` alone says.
+  check.numUlps = ours.getElementType().isF64() ? 64 : 1;
+  check.bound = 2 * check.standardError + check.numUlps * check.ulp;
+  // Where the standard computation breaks down (an intermediate overflows f16, say) its error bounds nothing.
   if (!std::isfinite(check.bound))
-    check.bound = check.ulp;
+    check.bound = check.numUlps * check.ulp;
   check.passes = check.ours.error <= check.bound;
   return check;
 }

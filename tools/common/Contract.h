@@ -33,6 +33,7 @@ struct ContractCheck {
   MaxError ours;
   double standardError = 0;
   double ulp = 0;
+  int numUlps = 1;
   double bound = 0;
   bool passes = false;
 };

@@ -63,10 +63,12 @@ struct Probe {
   func::FuncOp finish(ValueRange results) {
     func::ReturnOp::create(builder, results);
     // Other attention before this one need not be computed to look at its regions.
-    for (Operation &op :
-         llvm::make_early_inc_range(llvm::reverse(function.getBody().front().without_terminator())))
-      if (isOpTriviallyDead(&op))
-        op.erase();
+    SmallVector<Operation *> ops;
+    for (Operation &op : function.getBody().front().without_terminator())
+      ops.push_back(&op);
+    for (Operation *op : llvm::reverse(ops))
+      if (isOpTriviallyDead(op))
+        op->erase();
     function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(), results.getTypes()));
     return function;
   }

@@ -35,8 +35,11 @@ llvm::Expected<PlannedEntry> PlannedEntry::create(const EntryPoint &entry, const
   planOptions.blockM = options.lowering.blockM;
   planOptions.blockN = options.lowering.blockN;
   planOptions.keyOuter = options.lowering.order == LoopOrder::key_outer;
+  SplitKvPassOptions splitOptions;
+  splitOptions.splits = options.lowering.kvSplits;
   pm.addPass(createInlinerPass());
   pm.addPass(createPlanPass(planOptions));
+  pm.addPass(createSplitKvPass(splitOptions));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   if (failed(pm.run(*planned.module)))
@@ -213,13 +216,15 @@ llvm::Expected<AttentionCost> PlannedEntry::getCost(OnlineAttentionOp op, ArrayR
       if (!type)
         continue;
       auto bytes = static_cast<double>(getBytesPerElement(type.getElementType()));
-      for (unsigned dim = 0; dim < type.getRank(); ++dim)
-        // Results and intermediate tensors have the sizes of the operands that they go with.
-        bytes *= static_cast<double>(!type.isDynamicDim(dim)      ? type.getDimSize(dim)
-                                     : sizes->getSize(value, dim) ? *sizes->getSize(value, dim)
-                                     : dim == 0                   ? batch
-                                     : dim == 1 ? (op.blocksKeys() && isa<OpResult>(value) ? kvHeads : qHeads)
-                                                : (op.blocksKeys() && isa<OpResult>(value) ? kvLen : qLen));
+      // Results and intermediate tensors have the sizes of the operands that they go with, behind the parts
+      // of split keys.
+      bool ofKeys = op.blocksKeys() && isa<OpResult>(value);
+      const int64_t expected[] = {batch, ofKeys ? kvHeads : qHeads, ofKeys ? kvLen : qLen};
+      int64_t leading = isa<OpResult>(value) && schedule.getKvSplits() > 1 ? 1 : 0;
+      for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+        std::optional<int64_t> size = sizes->getSize(value, dim);
+        bytes *= static_cast<double>(size ? *size : dim - leading < 3 ? expected[dim - leading] : 1);
+      }
       cost.compulsoryBytes += bytes;
     }
 
