@@ -502,7 +502,7 @@ MaskFormula::OptionalForm MaskFormula::evaluateInteger(Value value) {
     form = evaluateIntegerOp(result);
   if (!form && width <= 64 && uniform.isUniform(value))
     form = getSymbol(value);
-  if (!form && !unknown)
+  if (!form && !unknown && result)
     unknown = result.getOwner();
   integers.insert({value, form});
   return form;
@@ -549,7 +549,6 @@ Cases MaskFormula::evaluateBooleanOp(OpResult value, bool isNegated) {
     OptionalForm lhs = evaluateInteger(op->getOperand(0)), rhs = evaluateInteger(op->getOperand(1));
     if (lhs && rhs)
       return evaluateComparison(isNegated ? arith::invertPredicate(*predicate) : *predicate, *lhs, *rhs);
-    return getAlways();
   }
   if (!unknown)
     unknown = op;

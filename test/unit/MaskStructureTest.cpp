@@ -400,6 +400,13 @@ TEST_F(MaskStructureTest, Unknown) {
          Expect::unknown);
   expect("%scaled = arith.muli %q, %index : index\n%keep = arith.cmpi sle, %kv, %scaled : index\n",
          Expect::unknown, getWindows());
+  parse(R"(%q64 = arith.index_cast %q : index to i64
+           %q128 = arith.extsi %q64 : i64 to i128
+           %i128 = arith.extsi %i64 : i64 to i128
+           %square = arith.muli %i128, %i128 : i128
+           %keep = arith.cmpi sle, %q128, %square : i128)");
+  ASSERT_TRUE(structures[0].unknown);
+  EXPECT_EQ(structures[0].unknown->getName().getStringRef(), "arith.extsi");
   parse(R"(%q_f32 = arith.uitofp %i32 : i32 to f32
            %kv_i32 = arith.index_cast %kv : index to i32
            %kv_f32 = arith.sitofp %kv_i32 : i32 to f32
