@@ -629,7 +629,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=60, help="for how long (default: 60)")
     parser.add_argument("--cases", type=int, default=0, help="stop after so many cases (default: no limit)")
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time (default: 1)")
-    parser.add_argument("--timeout", type=int, default=10, help="seconds a case may take (default: 10)")
+    parser.add_argument("--timeout", type=int, default=30, help="seconds a case may take (default: 30)")
     parser.add_argument("--memory-mb", type=int, default=2048, help="memory a case may use (default: 2048)")
     parser.add_argument("--reduce-seconds", type=float, default=30, help="time to reduce a finding (default: 30)")
     parser.add_argument(
