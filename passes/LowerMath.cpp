@@ -37,11 +37,9 @@ struct LowerMath : attn::impl::LowerMathPassBase<LowerMath> {
   void runOnOperation() override {
     // Upstream's widening of small floats lets its conversions be contracted, which would drop the rounding
     // between two operations.
-    getOperation().walk([this](Operation *op) {
+    getOperation().walk([](Operation *op) {
       if (isa<arith::ExtFOp, arith::TruncFOp>(op))
-        if (auto flags = dyn_cast<arith::ArithFastMathInterface>(op))
-          op->setAttr(flags.getFastMathAttrName(),
-                      arith::FastMathFlagsAttr::get(&getContext(), arith::FastMathFlags::none));
+        op->removeAttr(cast<arith::ArithFastMathInterface>(op).getFastMathAttrName());
     });
 
     RewritePatternSet patterns(&getContext());

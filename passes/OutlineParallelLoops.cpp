@@ -84,7 +84,8 @@ private:
   Value storeCaptures();
   void buildBody(func::FuncOp body);
   Value castTo(Type type, Value value) {
-    return UnrealizedConversionCastOp::create(b, loc, type, value).getResult(0);
+    return value.getType() == type ? value
+                                   : UnrealizedConversionCastOp::create(b, loc, type, value).getResult(0);
   }
   Value fieldAddress(Value context, unsigned field) {
     return LLVM::GEPOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), contextType, context,

@@ -47,8 +47,7 @@ static MemRefType inferViewType(Operation *view, MemRefType source) {
     auto type = dyn_cast<MemRefType>(cast.getType());
     if (!type)
       return {};
-    if (memref::CastOp::areCastCompatible(source, type))
-      return type;
+    // Never to the strides of the old type: a cast from dynamic strides to any other is legal, and wrong.
     auto shaped =
         MemRefType::get(type.getShape(), type.getElementType(), source.getLayout(), type.getMemorySpace());
     return memref::CastOp::areCastCompatible(source, shaped) ? shaped : MemRefType();
@@ -109,7 +108,14 @@ static void writeInPlace(memref::CopyOp copy) {
       return;
   }
 
+  Value copied = copy.getSource();
   copy.erase();
+  while (copied != source && copied.use_empty()) {
+    auto cast = copied.getDefiningOp<memref::CastOp>();
+    copied = cast.getSource();
+    llvm::erase_if(types, [&](const auto &entry) { return entry.first == cast.getResult(); });
+    cast.erase();
+  }
   for (auto [view, type] : types)
     view.setType(type);
   OpBuilder b(alloc);

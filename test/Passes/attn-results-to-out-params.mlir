@@ -1,0 +1,39 @@
+// RUN: attn-opt %s --attn-results-to-out-params --split-input-file --verify-diagnostics | FileCheck %s
+
+// CHECK-LABEL: func.func @two(
+// CHECK-SAME:    %[[X:.*]]: tensor<?x8xf32> {bufferization.writable = false}, %[[S:.*]]: f32,
+// CHECK-SAME:    %[[FIRST:.*]]: memref<?x8xf32, strided<[?, 1], offset: ?>>,
+// CHECK-SAME:    %[[SECOND:.*]]: memref<f32, strided<[], offset: ?>>) -> f32
+// CHECK:         bufferization.materialize_in_destination %[[X]] in restrict writable %[[FIRST]]
+// CHECK:         bufferization.materialize_in_destination %{{.*}} in restrict writable %[[SECOND]]
+// CHECK:         return %[[S]] : f32
+func.func @two(%x: tensor<?x8xf32>, %s: f32) -> (tensor<?x8xf32>, f32, tensor<f32>) {
+  %t = tensor.from_elements %s : tensor<f32>
+  return %x, %s, %t : tensor<?x8xf32>, f32, tensor<f32>
+}
+
+// Private functions keep their results; their arguments may be written.
+
+// CHECK-LABEL: func.func private @helper(
+// CHECK-SAME:    tensor<4xf32>) -> tensor<4xf32>
+func.func private @helper(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+func.func @callee(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+func.func @caller(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{refers to @callee, a public function that returns tensors; inline the call or make the function private}}
+  %r = call @callee(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @below {{takes or returns a tensor without a rank; public functions need ranked tensors}}
+func.func @unranked(%x: tensor<*xf32>) {
+  return
+}
