@@ -206,6 +206,15 @@ void TileBuilder::storeTransposed(Value tile, const RowBlock &rows, int64_t widt
 // Matrix product
 //===----------------------------------------------------------------------===//
 
+/// A dot product is summed in parts of this many products, so that its rounding error does not grow with its
+/// length as that of one long sum does.
+static constexpr int64_t kSummands = 16;
+
+/// Each addition rounds at the size of the running sum, so one long chain of them is less exact than the sum of
+/// several short ones: over 64 elements its error now and then exceeds the bound of the numeric contract, which
+/// parts of 32 halve. A static depth is cut into parts; a dynamic one is that of a block, a part by itself.
+static constexpr int64_t partDepth = 32;
+
 void TileBuilder::product(const Product &p) {
   int64_t lanes = cast<MemRefType>(p.c.getType()).getDimSize(1);
   int64_t numRows = schedule.getRegisterRows(), numVectors = schedule.getRegisterVectors();
@@ -215,38 +224,49 @@ void TileBuilder::product(const Product &p) {
   auto offset = [&](Value base, int64_t by) -> Value {
     return by == 0 ? base : arith::AddIOp::create(b, base, index(by)).getResult();
   };
+  std::optional<int64_t> depth = getConstantIntValue(p.depth);
+  bool hasParts = depth && *depth > partDepth;
   loop(index(0), index(lanes), numVectors * vectorLength(), [&](Value lane) {
     loop(index(0), p.rows, numRows, [&](Value row) {
-      SmallVector<Value> accumulators;
-      for (int64_t r = 0; r < numRows; ++r)
-        for (int64_t v = 0; v < numVectors; ++v) {
-          if (!p.accumulate) {
-            accumulators.push_back(splat(0));
-            continue;
-          }
-          Value column = offset(lane, v * vectorLength());
-          Value value = loadVector(p.c, {offset(row, r), column});
-          if (p.factors)
-            value = arith::MulFOp::create(b, value, loadVector(p.factors, column));
-          accumulators.push_back(value);
-        }
-      accumulators = loop(index(0), p.depth, 1, accumulators, [&](Value k, ValueRange sums) {
-        SmallVector<Value> vectors, results;
-        for (int64_t v = 0; v < numVectors; ++v)
-          vectors.push_back(loadVector(p.b, {k, offset(lane, v * vectorLength())}));
-        for (int64_t r = 0; r < numRows; ++r) {
-          Value i = offset(row, r);
-          Value element = memref::LoadOp::create(b, p.a, p.aTransposed ? ValueRange{k, i} : ValueRange{i, k});
-          Value broadcast = vector::BroadcastOp::create(b, vectorType(), element);
+      auto sumPart = [&](Value begin, Value end) {
+        SmallVector<Value> zeros(numRows * numVectors, splat(0));
+        return loop(begin, end, 1, zeros, [&](Value k, ValueRange sums) {
+          SmallVector<Value> vectors, results;
           for (int64_t v = 0; v < numVectors; ++v)
-            results.push_back(vector::FMAOp::create(b, broadcast, vectors[v], sums[r * numVectors + v]));
-        }
-        return results;
-      });
-      for (int64_t r = 0; r < numRows; ++r)
-        for (int64_t v = 0; v < numVectors; ++v)
-          storeVector(accumulators[r * numVectors + v], p.c,
-                      {offset(row, r), offset(lane, v * vectorLength())});
+            vectors.push_back(loadVector(p.b, {k, offset(lane, v * vectorLength())}));
+          for (int64_t r = 0; r < numRows; ++r) {
+            Value i = offset(row, r);
+            Value element =
+                memref::LoadOp::create(b, p.a, p.aTransposed ? ValueRange{k, i} : ValueRange{i, k});
+            Value broadcast = vector::BroadcastOp::create(b, vectorType(), element);
+            for (int64_t v = 0; v < numVectors; ++v)
+              results.push_back(vector::FMAOp::create(b, broadcast, vectors[v], sums[r * numVectors + v]));
+          }
+          return results;
+        });
+      };
+      auto update = [&](ArrayRef<Value> sums, bool accumulate, Value factors) {
+        for (int64_t r = 0; r < numRows; ++r)
+          for (int64_t v = 0; v < numVectors; ++v) {
+            Value column = offset(lane, v * vectorLength()), sum = sums[r * numVectors + v];
+            if (accumulate) {
+              Value old = loadVector(p.c, {offset(row, r), column});
+              if (factors)
+                sum = vector::FMAOp::create(b, old, loadVector(factors, column), sum);
+              else
+                sum = arith::AddFOp::create(b, old, sum);
+            }
+            storeVector(sum, p.c, {offset(row, r), column});
+          }
+      };
+      update(sumPart(index(0), hasParts ? index(partDepth) : p.depth), p.accumulate, p.factors);
+      if (hasParts)
+        loop(index(partDepth), p.depth, partDepth, [&](Value begin) {
+          Value end = offset(begin, partDepth);
+          if (*depth % partDepth != 0)
+            end = arith::MinSIOp::create(b, end, p.depth);
+          update(sumPart(begin, end), /*accumulate=*/true, /*factors=*/nullptr);
+        });
     });
   });
 }

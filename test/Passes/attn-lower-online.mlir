@@ -77,10 +77,14 @@
 // CHECK: math.exp
 // CHECK-NOT: arith.cmpi
 
-// p v: the accumulators begin at the rescaled output.
-// CHECK: %[[RESCALED:.*]] = arith.mulf %{{.*}} : vector<4xf32>
-// CHECK: iter_args(%{{.*}} = %[[RESCALED]],
+// p v: the sum over a block is added to the rescaled output.
+// CHECK: %[[SUMS:.*]]:4 = scf.for %{{.*}} = %c0 to %[[KEY_COUNT]] step %c1 iter_args(
 // CHECK-COUNT-4: vector.fma
+// CHECK: scf.yield
+// CHECK: %[[OLD:.*]] = vector.load
+// CHECK: %[[RESCALE:.*]] = vector.load
+// CHECK: %[[NEW:.*]] = vector.fma %[[OLD]], %[[RESCALE]], %[[SUMS]]#0
+// CHECK: vector.store %[[NEW]]
 
 // Rows without any key have out = 0 and lse = -inf.
 // CHECK: %[[EMPTY:.*]] = arith.cmpf oeq
@@ -397,4 +401,20 @@ func.func @lengths(%q: !q, %k: !k) -> !q {
       attn.yield %r : f32
     } : (!q, !k, !k) -> (!q, !l)
   return %out : !q
+}
+
+// q k over more than 32 elements is summed in parts: here 32, 32 and 8.
+// CHECK-LABEL: func @parts(
+// CHECK: %[[FIRST:.*]]:4 = scf.for %{{.*}} = %c0 to %c32 step %c1 iter_args(
+// CHECK: vector.store %[[FIRST]]#0
+// CHECK: scf.for %[[BEGIN:.*]] = %c32 to %c72 step %c32
+// CHECK: %[[NEXT:.*]] = arith.addi %[[BEGIN]], %c32
+// CHECK: %[[END:.*]] = arith.minsi %[[NEXT]], %c72
+// CHECK: %[[SECOND:.*]]:4 = scf.for %{{.*}} = %[[BEGIN]] to %[[END]] step %c1 iter_args(
+// CHECK: %[[OLD:.*]] = vector.load
+// CHECK: arith.addf %[[OLD]], %[[SECOND]]#0
+func.func @parts(%q: tensor<1x1x?x72xf32>) -> tensor<1x1x?x72xf32> {
+  %out, %lse = attn.online_attention forward %q, %q, %q schedule(#tile)
+    : (tensor<1x1x?x72xf32>, tensor<1x1x?x72xf32>, tensor<1x1x?x72xf32>) -> (tensor<1x1x?x72xf32>, tensor<1x1x?xf32>)
+  return %out : tensor<1x1x?x72xf32>
 }
