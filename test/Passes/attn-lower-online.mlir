@@ -411,6 +411,7 @@ func.func @lengths(%q: !q, %k: !k) -> !q {
 // CHECK: %[[NEXT:.*]] = arith.addi %[[BEGIN]], %c32
 // CHECK: %[[END:.*]] = arith.minsi %[[NEXT]], %c72
 // CHECK: %[[SECOND:.*]]:4 = scf.for %{{.*}} = %[[BEGIN]] to %[[END]] step %c1 iter_args(
+// CHECK: scf.yield
 // CHECK: %[[OLD:.*]] = vector.load
 // CHECK: arith.addf %[[OLD]], %[[SECOND]]#0
 func.func @parts(%q: tensor<1x1x?x72xf32>) -> tensor<1x1x?x72xf32> {
