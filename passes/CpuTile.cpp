@@ -206,14 +206,11 @@ void TileBuilder::storeTransposed(Value tile, const RowBlock &rows, int64_t widt
 // Matrix product
 //===----------------------------------------------------------------------===//
 
-/// A dot product is summed in parts of this many products, so that its rounding error does not grow with its
-/// length as that of one long sum does.
-static constexpr int64_t kSummands = 16;
-
-/// Each addition rounds at the size of the running sum, so one long chain of them is less exact than the sum of
-/// several short ones: over 64 elements its error now and then exceeds the bound of the numeric contract, which
-/// parts of 32 halve. A static depth is cut into parts; a dynamic one is that of a block, a part by itself.
-static constexpr int64_t partDepth = 32;
+/// Each addition rounds at the size of the running sum, so one long chain of them is less exact than the sum
+/// of several short ones: over 64 elements its error now and then exceeds the bound of the numeric contract,
+/// which parts of 32 halve. A static depth is cut into parts; a dynamic one is that of a block, a part by
+/// itself.
+static constexpr int64_t kPartDepth = 32;
 
 void TileBuilder::product(const Product &p) {
   int64_t lanes = cast<MemRefType>(p.c.getType()).getDimSize(1);
@@ -225,7 +222,7 @@ void TileBuilder::product(const Product &p) {
     return by == 0 ? base : arith::AddIOp::create(b, base, index(by)).getResult();
   };
   std::optional<int64_t> depth = getConstantIntValue(p.depth);
-  bool hasParts = depth && *depth > partDepth;
+  bool hasParts = depth && *depth > kPartDepth;
   loop(index(0), index(lanes), numVectors * vectorLength(), [&](Value lane) {
     loop(index(0), p.rows, numRows, [&](Value row) {
       auto sumPart = [&](Value begin, Value end) {
@@ -259,11 +256,11 @@ void TileBuilder::product(const Product &p) {
             storeVector(sum, p.c, {offset(row, r), column});
           }
       };
-      update(sumPart(index(0), hasParts ? index(partDepth) : p.depth), p.accumulate, p.factors);
+      update(sumPart(index(0), hasParts ? index(kPartDepth) : p.depth), p.accumulate, p.factors);
       if (hasParts)
-        loop(index(partDepth), p.depth, partDepth, [&](Value begin) {
-          Value end = offset(begin, partDepth);
-          if (*depth % partDepth != 0)
+        loop(index(kPartDepth), p.depth, kPartDepth, [&](Value begin) {
+          Value end = offset(begin, kPartDepth);
+          if (*depth % kPartDepth != 0)
             end = arith::MinSIOp::create(b, end, p.depth);
           update(sumPart(begin, end), /*accumulate=*/true, /*factors=*/nullptr);
         });
