@@ -118,6 +118,7 @@ static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJit() {
 
 llvm::Expected<std::unique_ptr<CpuExecutable>> CpuExecutable::compile(ModuleOp source,
                                                                       const CpuCompileOptions &options) {
+  std::string linkError; // outlives the session, which may write to it until it ends
   std::unique_ptr<CpuExecutable> executable(new CpuExecutable);
   executable->numThreads = options.numThreads;
   executable->target = options.target            ? options.target
@@ -173,12 +174,19 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuExecutable::compile(ModuleOp s
   executable->jit = std::move(*jit);
   if (llvm::Error error = executable->jit->addObjectFile(std::move(*object)))
     return std::move(error);
+  // What fails in linking is reported to the session; a lookup only says that something has.
+  llvm::orc::ExecutionSession &session = executable->jit->getExecutionSession();
+  session.setErrorReporter([&](llvm::Error error) { linkError = llvm::toString(std::move(error)); });
   for (auto &[name, function] : executable->functions) {
     auto address = executable->jit->lookup(getEntryPointName(name));
-    if (!address)
-      return address.takeError();
+    if (!address) {
+      std::string message = llvm::toString(address.takeError());
+      return llvm::createStringError("cannot link the compiled code: " +
+                                     (linkError.empty() ? message : linkError));
+    }
     function.entryPoint = address->toPtr<EntryPoint>();
   }
+  session.setErrorReporter([](llvm::Error error) { llvm::consumeError(std::move(error)); });
   return executable;
 }
 

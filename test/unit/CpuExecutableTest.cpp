@@ -619,6 +619,17 @@ TEST_F(CpuExecutableTest, RefusesWhatItCannotCompile) {
                         "would grow the stack in every iteration");
 }
 
+TEST_F(CpuExecutableTest, RefusesCallsOfUnknownFunctions) {
+  expectErrorContaining(tryCompile(R"mlir(
+    func.func private @nowhere(f32) -> f32
+    func.func @f(%x: f32, %out: memref<f32>) {
+      %y = call @nowhere(%x) : (f32) -> f32
+      memref.store %y, %out[] : memref<f32>
+      return
+    })mlir"),
+                        "nowhere");
+}
+
 TEST_F(CpuExecutableTest, NamesOfTargets) {
   EXPECT_EQ(llvm::cantFail(parseTarget(&context, "host")), getHostTarget(&context));
   EXPECT_TRUE(canRunOnHost(getHostTarget(&context).getArch()));
