@@ -10,19 +10,11 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
+#include "passes/Guard.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace attn {
-/// A condition under which a gradient counts.
-struct Guard {
-  mlir::Value condition;
-  bool whenTrue;
-  bool operator==(const Guard &other) const {
-    return condition == other.condition && whenTrue == other.whenTrue;
-  }
-};
-
 /// The gradient with respect to a value: `value` where all guards hold, outermost first, and exactly 0
 /// elsewhere. The selects are left to the end, so that the derivative of what was not chosen may be anything,
 /// infinities and NaN included.

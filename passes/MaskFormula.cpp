@@ -50,7 +50,7 @@ static bool addForm(Case &conjunction, const AffineForm &form) {
 }
 
 static bool addGuard(Case &conjunction, const Guard &guard) {
-  if (llvm::is_contained(conjunction.guards, Guard{guard.condition, !guard.isNegated}))
+  if (llvm::is_contained(conjunction.guards, Guard{guard.condition, !guard.whenTrue}))
     return false;
   if (!llvm::is_contained(conjunction.guards, guard))
     conjunction.guards.push_back(guard);
@@ -125,7 +125,7 @@ static Cases getGuard(Value condition, bool isNegated) {
   if (matchPattern(condition, m_ConstantInt(&constant)))
     return constant.isZero() == isNegated ? getAlways() : Cases();
   Case only;
-  only.guards.push_back({condition, isNegated});
+  only.guards.push_back({condition, /*whenTrue=*/!isNegated});
   return {only};
 }
 

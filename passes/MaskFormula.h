@@ -16,21 +16,14 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/FormEmitter.h"
+#include "passes/Guard.h"
 #include "passes/UniformValues.h"
 
 namespace attn {
-/// A condition of the ranges region that holds, or does not.
-struct Guard {
-  mlir::Value condition;
-  bool isNegated;
-  bool operator==(const Guard &other) const {
-    return condition == other.condition && isNegated == other.isNegated;
-  }
-};
-
 struct Case {
   /// None is positive.
   llvm::SmallVector<AffineForm> forms;
+  /// On conditions of the ranges region.
   llvm::SmallVector<Guard> guards;
 };
 using Cases = llvm::SmallVector<Case>;

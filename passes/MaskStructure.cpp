@@ -115,8 +115,8 @@ void RangesBuilder::emitRange(const StreamedRange &range, EmittedRanges &emitted
                                                 emitter.emitConstant(0));
   for (const Guard &guard : range.guards) {
     Value zero = emitter.emitConstant(0);
-    end = guard.isNegated ? builder.createOrFold<arith::SelectOp>(loc, guard.condition, zero, end)
-                          : builder.createOrFold<arith::SelectOp>(loc, guard.condition, end, zero);
+    end = guard.whenTrue ? builder.createOrFold<arith::SelectOp>(loc, guard.condition, end, zero)
+                         : builder.createOrFold<arith::SelectOp>(loc, guard.condition, zero, end);
   }
   emitted.begins.push_back(begin);
   emitted.ends.push_back(end);
