@@ -10,7 +10,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/TypeUtilities.h"
+#include "passes/RegionUtils.h"
 
 using namespace mlir;
 using namespace attn;
@@ -128,24 +128,7 @@ void TileBuilder::fill(Value tile, double value) {
   loop(index(0), index(shape[0]), 1, [&](Value row) { fillRow(row); });
 }
 
-Value TileBuilder::toCompute(Value value) {
-  Type element = getElementTypeOrSelf(value.getType());
-  if (element == compute)
-    return value;
-  Type type = compute;
-  if (auto vector = dyn_cast<VectorType>(value.getType()))
-    type = VectorType::get(vector.getShape(), compute);
-  return arith::ExtFOp::create(b, type, value);
-}
-
-Value TileBuilder::fromCompute(Value value, Type element) {
-  if (element == compute)
-    return value;
-  Type type = element;
-  if (auto vector = dyn_cast<VectorType>(value.getType()))
-    type = VectorType::get(vector.getShape(), element);
-  return arith::TruncFOp::create(b, type, value);
-}
+Value TileBuilder::toCompute(Value value) { return convertFloat(b, b.getLoc(), value, compute); }
 
 void TileBuilder::packRows(const RowBlock &rows, int64_t width, Value tile) {
   ArrayRef<int64_t> shape = cast<MemRefType>(tile.getType()).getShape();
@@ -196,7 +179,7 @@ void TileBuilder::storeTransposed(Value tile, const RowBlock &rows, int64_t widt
     Value target = arith::AddIOp::create(b, rows.begin, row);
     loop(index(0), index(width), 1, [&](Value column) {
       Value value = memref::LoadOp::create(b, tile, ValueRange{column, row});
-      memref::StoreOp::create(b, fromCompute(value, element), rows.buffer,
+      memref::StoreOp::create(b, convertFloat(b, b.getLoc(), value, element), rows.buffer,
                               ValueRange{rows.batch, rows.head, target, column});
     });
   });
@@ -205,12 +188,6 @@ void TileBuilder::storeTransposed(Value tile, const RowBlock &rows, int64_t widt
 //===----------------------------------------------------------------------===//
 // Matrix product
 //===----------------------------------------------------------------------===//
-
-/// Each addition rounds at the size of the running sum, so one long chain of them is less exact than the sum
-/// of several short ones: over 64 elements its error now and then exceeds the bound of the numeric contract,
-/// which parts of 32 halve. A static depth is cut into parts; a dynamic one is that of a block, a part by
-/// itself.
-static constexpr int64_t kPartDepth = 32;
 
 void TileBuilder::product(const Product &p) {
   int64_t lanes = cast<MemRefType>(p.c.getType()).getDimSize(1);

@@ -22,6 +22,12 @@
 
 namespace attn {
 
+/// A product sums in parts of this depth, one after the other. Each addition rounds at the size of the
+/// running sum, so one long chain of them is less exact than the sum of several short ones: over 64 elements
+/// its error now and then exceeds the bound of the numeric contract, which parts of 32 halve. A static depth
+/// is cut into parts; a dynamic one is that of a block, a part by itself.
+inline constexpr int64_t kPartDepth = 32;
+
 /// A block of rows of one head of a 4-D tensor: rows [begin, begin + count) of `buffer[batch, head]`.
 struct RowBlock {
   mlir::Value buffer, batch, head, begin, count;
@@ -93,7 +99,6 @@ public:
 
 private:
   mlir::Value toCompute(mlir::Value value);
-  mlir::Value fromCompute(mlir::Value value, mlir::Type element);
 };
 
 } // namespace attn

@@ -16,19 +16,19 @@
 using namespace mlir;
 using namespace attn;
 
-Value attn::convertFloat(OpBuilder &builder, Location loc, Value value, Type type) {
-  Type from = value.getType();
-  if (from == type)
+Value attn::convertFloat(OpBuilder &builder, Location loc, Value value, Type element) {
+  Type from = getElementTypeOrSelf(value.getType());
+  if (from == element)
     return value;
-  unsigned fromWidth = from.getIntOrFloatBitWidth(), toWidth = type.getIntOrFloatBitWidth();
+  unsigned fromWidth = from.getIntOrFloatBitWidth(), toWidth = element.getIntOrFloatBitWidth();
+  // Between types of one width (f16 and bf16) neither holds the other: go through f32, which holds both.
+  if (fromWidth == toWidth || (fromWidth == 64 && toWidth < 32))
+    value = convertFloat(builder, loc, value, builder.getF32Type());
+  Type type = element;
+  if (auto vector = dyn_cast<VectorType>(value.getType()))
+    type = vector.clone(element);
   if (fromWidth < toWidth)
     return arith::ExtFOp::create(builder, loc, type, value);
-  // Between types of one width (f16 and bf16) neither holds the other: go through f32, which holds both.
-  if (fromWidth == toWidth)
-    return arith::TruncFOp::create(builder, loc, type,
-                                   convertFloat(builder, loc, value, builder.getF32Type()));
-  if (fromWidth == 64 && toWidth < 32)
-    value = arith::TruncFOp::create(builder, loc, builder.getF32Type(), value);
   return arith::TruncFOp::create(builder, loc, type, value);
 }
 
@@ -39,7 +39,8 @@ public:
   Inliner(OpBuilder &builder, const RegionInlining &options, MutableArrayRef<Value> state)
       : builder(builder), options(options), state(state.begin(), state.end()) {}
 
-  Value run(Region &region, ValueRange arguments);
+  /// Returns what the operands of the region's terminator are.
+  SmallVector<Value> run(Region &region, ValueRange arguments);
   ArrayRef<Value> getState() const { return state; }
 
 private:
@@ -61,7 +62,7 @@ private:
 };
 } // namespace
 
-Value Inliner::run(Region &region, ValueRange arguments) {
+SmallVector<Value> Inliner::run(Region &region, ValueRange arguments) {
   Block &block = region.front();
   assert(block.getNumArguments() == arguments.size() && "expected a value for each argument of the region");
   for (auto [argument, value] : llvm::zip(block.getArguments(), arguments)) {
@@ -71,7 +72,7 @@ Value Inliner::run(Region &region, ValueRange arguments) {
     mapping.map(argument, converted);
   }
   cloneBody(block);
-  return map(cast<YieldOp>(block.getTerminator()).getValue());
+  return map(block.getTerminator()->getOperands());
 }
 
 void Inliner::cloneBody(Block &block) {
@@ -167,9 +168,14 @@ void Inliner::cloneIfBranch(Region &from, Region &to, bool threadState) {
 Value attn::inlineRegion(OpBuilder &builder, Region &region, ValueRange arguments,
                          const RegionInlining &options, MutableArrayRef<Value> state) {
   Inliner inliner(builder, options, state);
-  Value result = inliner.run(region, arguments);
+  Value result = inliner.run(region, arguments).front();
   llvm::copy(inliner.getState(), state.begin());
   return result;
+}
+
+SmallVector<Value> attn::inlineRanges(OpBuilder &builder, Region &region, ValueRange arguments,
+                                      const RegionInlining &options) {
+  return Inliner(builder, options, {}).run(region, arguments);
 }
 
 LogicalResult attn::verifyLoweredType(Operation *op, Type elementType) {

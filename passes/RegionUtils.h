@@ -12,9 +12,10 @@
 #include <functional>
 
 namespace attn {
-/// Converts between floating types. Narrowing from f64 to f16 or bf16 goes through f32: no machine does it in
-/// one step, and the library calls that would (`__truncdfbf2`, `__truncdfhf2`) are missing from most.
-mlir::Value convertFloat(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, mlir::Type type);
+/// Converts a floating scalar or vector to elements of type `element`. Narrowing from f64 to f16 or bf16 goes
+/// through f32: no machine does it in one step, and the library calls that would (`__truncdfbf2`,
+/// `__truncdfhf2`) are missing from most.
+mlir::Value convertFloat(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, mlir::Type element);
 
 /// How `inlineRegion` resolves what a region leaves open.
 struct RegionInlining {
@@ -41,6 +42,10 @@ struct RegionInlining {
 /// expects, so a captured tensor may have any floating element type.
 mlir::Value inlineRegion(mlir::OpBuilder &builder, mlir::Region &region, mlir::ValueRange arguments,
                          const RegionInlining &options, llvm::MutableArrayRef<mlir::Value> state = {});
+
+/// Inlines a ranges region and returns the operands of its `attn.yield_ranges`.
+llvm::SmallVector<mlir::Value> inlineRanges(mlir::OpBuilder &builder, mlir::Region &region,
+                                            mlir::ValueRange arguments, const RegionInlining &options);
 
 /// Reports an element type of query, key and value that no lowering knows yet.
 mlir::LogicalResult verifyLoweredType(mlir::Operation *op, mlir::Type elementType);

@@ -138,8 +138,7 @@ func::FuncOp attn::buildRangesProbe(func::FuncOp original, Operation *onlineAtte
   Value zero = probe.constant(0), one = probe.constant(1);
   Value rows = arith::CeilDivSIOp::create(b, length, probe.extra[2]);
 
-  Block &region = op.getRanges().front();
-  auto yield = cast<YieldRangesOp>(region.getTerminator());
+  auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());
   unsigned numRanges = yield.getVisitedBegins().size() + yield.getMaskedBegins().size();
   Value ranges = tensor::EmptyOp::create(b, ArrayRef<int64_t>{ShapedType::kDynamic, numRanges, 2},
                                          b.getI64Type(), ValueRange{rows});
@@ -149,33 +148,26 @@ func::FuncOp attn::buildRangesProbe(func::FuncOp original, Operation *onlineAtte
   Value end = arith::MinSIOp::create(b, arith::AddIOp::create(b, begin, probe.extra[2]), length);
   SmallVector<Value> arguments{probe.extra[0], probe.extra[1], begin, end};
   llvm::append_range(arguments, probe.getCaptures(op));
-  IRMapping mapping;
-  mapping.map(region.getArguments(), arguments);
-  for (Operation &inner : region.without_terminator()) {
-    if (isa<QLenOp>(inner))
-      mapping.map(inner.getResult(0), qLen);
-    else if (isa<KvLenOp>(inner))
-      mapping.map(inner.getResult(0), kvLen);
-    else
-      b.clone(inner, mapping)->walk([&](Operation *nested) {
-        if (!isa<QLenOp, KvLenOp>(nested))
-          return;
-        nested->getResult(0).replaceAllUsesWith(isa<QLenOp>(nested) ? qLen : kvLen);
-        nested->erase();
-      });
-  }
+  RegionInlining inlining;
+  inlining.queryLength = [&](OpBuilder &, Location, Value) { return qLen; };
+  inlining.keyLength = [&](OpBuilder &, Location, Value) { return kvLen; };
+  SmallVector<Value> bounds = inlineRanges(b, op.getRanges(), arguments, inlining);
+
   Value result = loop.getRegionIterArg(0);
   unsigned position = 0;
-  auto store = [&](ValueRange begins, ValueRange ends) {
+  auto store = [&](ArrayRef<Value> begins, ArrayRef<Value> ends) {
     for (auto [first, last] : llvm::zip(begins, ends)) {
       Value index = probe.constant(position++);
       for (auto [side, bound] : {std::pair<Value, Value>{zero, first}, {one, last}})
-        result = tensor::InsertOp::create(b, probe.toI64(mapping.lookup(bound)), result,
+        result = tensor::InsertOp::create(b, probe.toI64(bound), result,
                                           ValueRange{loop.getInductionVar(), index, side});
     }
   };
-  store(yield.getVisitedBegins(), yield.getVisitedEnds());
-  store(yield.getMaskedBegins(), yield.getMaskedEnds());
+  size_t numVisited = yield.getVisitedBegins().size(), numMasked = yield.getMaskedBegins().size();
+  ArrayRef<Value> visited = ArrayRef(bounds).take_front(2 * numVisited);
+  ArrayRef<Value> masked = ArrayRef(bounds).drop_front(2 * numVisited);
+  store(visited.take_front(numVisited), visited.drop_front(numVisited));
+  store(masked.take_front(numMasked), masked.drop_front(numMasked));
   scf::YieldOp::create(b, result);
   b.setInsertionPointAfter(loop);
   return probe.finish(loop.getResults());
