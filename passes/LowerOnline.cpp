@@ -14,6 +14,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "passes/BufferTypes.h"
 #include "passes/ChooseSchedule.h"
 #include "passes/Passes.h"
 #include "passes/RegionUtils.h"
@@ -50,17 +51,8 @@ OnlineLowering::OnlineLowering(OpBuilder &builder, OnlineAttentionOp op)
 }
 
 Value OnlineLowering::toBuffer(Value tensor) {
-  auto type = cast<RankedTensorType>(tensor.getType());
-  SmallVector<int64_t> strides(type.getRank(), ShapedType::kDynamic);
-  MemRefLayoutAttrInterface layout;
-  if (!strides.empty()) {
-    strides.back() = 1;
-    layout = StridedLayoutAttr::get(b.getContext(), ShapedType::kDynamic, strides);
-  } else {
-    layout = StridedLayoutAttr::get(b.getContext(), ShapedType::kDynamic, {});
-  }
-  auto memref = MemRefType::get(type.getShape(), type.getElementType(), layout);
-  return bufferization::ToBufferOp::create(b, memref, tensor, /*read_only=*/true);
+  MemRefType type = getBoundaryBufferType(cast<RankedTensorType>(tensor.getType()));
+  return bufferization::ToBufferOp::create(b, type, tensor, /*read_only=*/true);
 }
 
 Value OnlineLowering::allocateResult(unsigned index) {
@@ -129,17 +121,17 @@ void OnlineLowering::forEachWorkItem(Value heads, Value length, int64_t blockSiz
   body(item);
 }
 
-BlockRanges OnlineLowering::evaluateRanges(Value batch, Value head, Value begin, Value end) {
+BlockRanges OnlineLowering::evaluateRanges(const WorkItem &item, Value head) {
   BlockRanges ranges;
   if (op.getRanges().empty()) {
     ranges.all = true;
     return ranges;
   }
   RegionVectorizer region(op.getRanges(), context, /*lanes=*/1, /*alwaysSpeculative=*/false);
-  region.bind(RangesArgs::batch, batch);
+  region.bind(RangesArgs::batch, item.batch);
   region.bind(RangesArgs::head, head);
-  region.bind(RangesArgs::begin, begin);
-  region.bind(RangesArgs::end, end);
+  region.bind(RangesArgs::begin, item.begin);
+  region.bind(RangesArgs::end, arith::AddIOp::create(b, item.begin, item.count));
   SmallVector<Value> bounds = region.finish(b);
   auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());
   size_t next = 0;
@@ -205,38 +197,33 @@ void OnlineLowering::withAndWithoutMask(Value masked, function_ref<void(bool)> b
 // Regions
 //===----------------------------------------------------------------------===//
 
+std::optional<RegionVectorizer> OnlineLowering::prepareRegion(Region &region, unsigned batchArg, Value batch,
+                                                              unsigned headArg, Value head,
+                                                              bool alwaysSpeculative) {
+  if (region.empty())
+    return std::nullopt;
+  RegionVectorizer prepared(region, context, t.vectorLength(), alwaysSpeculative);
+  prepared.bind(batchArg, batch);
+  prepared.bind(headArg, head);
+  prepared.advance(b);
+  return prepared;
+}
+
 // A score or gradient under a mask is also evaluated for pairs that are dropped, so it is speculative.
 
 std::optional<RegionVectorizer> OnlineLowering::prepareScore(Value batch, Value head) {
-  if (op.getScore().empty())
-    return std::nullopt;
-  RegionVectorizer region(op.getScore(), context, t.vectorLength(),
-                          /*alwaysSpeculative=*/!op.getMask().empty());
-  region.bind(ScoreArgs::batch, batch);
-  region.bind(ScoreArgs::head, head);
-  region.advance(b);
-  return region;
+  return prepareRegion(op.getScore(), ScoreArgs::batch, batch, ScoreArgs::head, head,
+                       /*alwaysSpeculative=*/!op.getMask().empty());
 }
 
 std::optional<RegionVectorizer> OnlineLowering::prepareMask(Value batch, Value head) {
-  if (op.getMask().empty())
-    return std::nullopt;
-  RegionVectorizer region(op.getMask(), context, t.vectorLength(), /*alwaysSpeculative=*/false);
-  region.bind(MaskArgs::batch, batch);
-  region.bind(MaskArgs::head, head);
-  region.advance(b);
-  return region;
+  return prepareRegion(op.getMask(), MaskArgs::batch, batch, MaskArgs::head, head,
+                       /*alwaysSpeculative=*/false);
 }
 
 std::optional<RegionVectorizer> OnlineLowering::prepareGradient(Value batch, Value head) {
-  if (op.getGradient().empty())
-    return std::nullopt;
-  RegionVectorizer region(op.getGradient(), context, t.vectorLength(),
-                          /*alwaysSpeculative=*/!op.getMask().empty());
-  region.bind(GradientArgs::batch, batch);
-  region.bind(GradientArgs::head, head);
-  region.advance(b);
-  return region;
+  return prepareRegion(op.getGradient(), GradientArgs::batch, batch, GradientArgs::head, head,
+                       /*alwaysSpeculative=*/!op.getMask().empty());
 }
 
 //===----------------------------------------------------------------------===//

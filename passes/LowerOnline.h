@@ -15,13 +15,15 @@ namespace attn {
 
 /// One unit of work: a block [begin, begin + count) of the blocked dimension of one head.
 struct WorkItem {
+  /// `head` is a query head for forward and dq, the key head for dkdv.
   mlir::Value batch, head, kvHead;
-  RowBlock rows(mlir::Value buffer, bool ofKeys) const {
-    return {buffer, batch, ofKeys ? kvHead : head, begin, count};
-  }
   mlir::Value begin, count;
   /// Which part of the keys, with `kv_splits`; null without.
   mlir::Value split;
+
+  RowBlock rows(mlir::Value buffer, bool ofKeys) const {
+    return {buffer, batch, ofKeys ? kvHead : head, begin, count};
+  }
 };
 
 /// The ranges of one block, as the ranges region yields them.
@@ -51,7 +53,8 @@ protected:
   void forEachWorkItem(mlir::Value heads, mlir::Value length, int64_t blockSize, int64_t splits,
                        llvm::function_ref<void(const WorkItem &)> body);
 
-  BlockRanges evaluateRanges(mlir::Value batch, mlir::Value head, mlir::Value begin, mlir::Value end);
+  /// `head` is the query head: for dkdv one of those that share the item's key head.
+  BlockRanges evaluateRanges(const WorkItem &item, mlir::Value head);
   /// Runs `body(begin, count, masked)` for every block of `blockSize` within [begin, end) that meets a
   /// visited range; `masked` is null where no block is.
   void forEachVisitedBlock(const BlockRanges &ranges, mlir::Value begin, mlir::Value end, int64_t blockSize,
@@ -64,6 +67,8 @@ protected:
   std::optional<RegionVectorizer> prepareScore(mlir::Value batch, mlir::Value head);
   std::optional<RegionVectorizer> prepareMask(mlir::Value batch, mlir::Value head);
   std::optional<RegionVectorizer> prepareGradient(mlir::Value batch, mlir::Value head);
+  std::optional<RegionVectorizer> prepareRegion(mlir::Region &region, unsigned batchArg, mlir::Value batch,
+                                                unsigned headArg, mlir::Value head, bool alwaysSpeculative);
 
   OnlineAttentionOp op;
   mlir::ImplicitLocOpBuilder b;

@@ -250,8 +250,7 @@ void BackwardLowering::runDq() {
             b, memref::LoadOp::create(b, buffer, ValueRange{item.batch, item.head, position}), tile, row);
     });
 
-    BlockRanges ranges =
-        evaluateRanges(item.batch, item.head, item.begin, arith::AddIOp::create(b, item.begin, item.count));
+    BlockRanges ranges = evaluateRanges(item, item.head);
     forEachVisitedBlock(
         ranges, t.index(0), context.kvLen, blockN(), [&](Value begin, Value count, Value masked) {
           t.packRows({key, item.batch, item.kvHead, begin, count}, headDim, keyTile);
@@ -314,8 +313,7 @@ void BackwardLowering::runDkdv() {
     t.loop(t.index(0), group, 1, [&](Value headInGroup) {
       Value head = arith::AddIOp::create(b, firstHead, headInGroup);
       HeadRegions regions = prepareRegions(item.batch, head);
-      BlockRanges ranges =
-          evaluateRanges(item.batch, head, item.begin, arith::AddIOp::create(b, item.begin, item.count));
+      BlockRanges ranges = evaluateRanges(item, head);
       forEachVisitedBlock(
           ranges, t.index(0), context.qLen, blockM(), [&](Value begin, Value count, Value masked) {
             t.packRows({query, item.batch, head, begin, count}, headDim, queryTile);

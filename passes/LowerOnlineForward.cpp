@@ -147,6 +147,19 @@ void ForwardLowering::softmax(const ForwardTiles &tiles, const WorkItem &item, c
   });
 }
 
+/// The part `index` of a buffer's first dimension, without that dimension.
+static Value takePart(ImplicitLocOpBuilder &b, Value buffer, Value index) {
+  auto type = cast<MemRefType>(buffer.getType());
+  SmallVector<OpFoldResult> offsets(type.getRank(), b.getIndexAttr(0));
+  SmallVector<OpFoldResult> strides(type.getRank(), b.getIndexAttr(1));
+  SmallVector<OpFoldResult> sizes = memref::getMixedSizes(b, b.getLoc(), buffer);
+  offsets[0] = index;
+  sizes[0] = b.getIndexAttr(1);
+  auto partType = memref::SubViewOp::inferRankReducedResultType(type.getShape().drop_front(), type, offsets,
+                                                                sizes, strides);
+  return memref::SubViewOp::create(b, partType, buffer, offsets, sizes, strides);
+}
+
 /// Normalises the output of a block of queries and stores it and lse.
 void ForwardLowering::finalise(const ForwardTiles &tiles, const WorkItem &item) {
   Value blockLse = tiles.rescale; // not needed any more
@@ -163,19 +176,8 @@ void ForwardLowering::finalise(const ForwardTiles &tiles, const WorkItem &item) 
 
   Value outBuffer = out, lseBuffer = lse;
   if (item.split) {
-    auto part = [&](Value buffer) -> Value {
-      auto type = cast<MemRefType>(buffer.getType());
-      SmallVector<OpFoldResult> offsets(type.getRank(), b.getIndexAttr(0)),
-          strides(type.getRank(), b.getIndexAttr(1));
-      SmallVector<OpFoldResult> sizes = memref::getMixedSizes(b, b.getLoc(), buffer);
-      offsets[0] = item.split;
-      sizes[0] = b.getIndexAttr(1);
-      auto partType = memref::SubViewOp::inferRankReducedResultType(type.getShape().drop_front(), type,
-                                                                    offsets, sizes, strides);
-      return memref::SubViewOp::create(b, partType, buffer, offsets, sizes, strides);
-    };
-    outBuffer = part(out);
-    lseBuffer = part(lse);
+    outBuffer = takePart(b, out, item.split);
+    lseBuffer = takePart(b, lse, item.split);
   }
   t.storeTransposed(tiles.out, {outBuffer, item.batch, item.head, item.begin, item.count}, valueDim);
   t.loop(t.index(0), item.count, 1, [&](Value row) {
@@ -203,8 +205,7 @@ void ForwardLowering::lowerQueryOuter() {
       begin = arith::MulIOp::create(b, item.split, part);
       end = arith::MinSIOp::create(b, arith::AddIOp::create(b, begin, part), context.kvLen);
     }
-    BlockRanges ranges =
-        evaluateRanges(item.batch, item.head, item.begin, arith::AddIOp::create(b, item.begin, item.count));
+    BlockRanges ranges = evaluateRanges(item, item.head);
     forEachVisitedBlock(ranges, begin, end, blockN(), [&](Value keyBegin, Value keyCount, Value masked) {
       packKeys(tiles, item, keyBegin, keyCount);
       step(tiles, item, score, mask, keyBegin, keyCount, masked);
@@ -234,21 +235,10 @@ void ForwardLowering::lowerKeyOuter() {
 
     auto forEachQueryBlock = [&](function_ref<void(const ForwardTiles &, const WorkItem &)> body) {
       t.loop(t.index(0), numBlocks, 1, [&](Value block) {
-        auto slice = [&](Value state) -> Value {
-          auto type = cast<MemRefType>(state.getType());
-          SmallVector<OpFoldResult> offsets(type.getRank(), b.getIndexAttr(0));
-          SmallVector<OpFoldResult> strides(type.getRank(), b.getIndexAttr(1));
-          SmallVector<OpFoldResult> sizes = getAsIndexOpFoldResult(b.getContext(), type.getShape());
-          offsets[0] = block;
-          sizes[0] = b.getIndexAttr(1);
-          auto sliceType = memref::SubViewOp::inferRankReducedResultType(type.getShape().drop_front(), type,
-                                                                         offsets, sizes, strides);
-          return memref::SubViewOp::create(b, sliceType, state, offsets, sizes, strides);
-        };
         ForwardTiles tiles = scratch;
-        tiles.out = slice(out);
-        tiles.max = slice(max);
-        tiles.sum = slice(sum);
+        tiles.out = takePart(b, out, block);
+        tiles.max = takePart(b, max, block);
+        tiles.sum = takePart(b, sum, block);
         WorkItem item = headItem;
         item.begin = arith::MulIOp::create(b, block, t.index(blockM()));
         item.count =
@@ -263,8 +253,7 @@ void ForwardLowering::lowerKeyOuter() {
           arith::MinSIOp::create(b, arith::SubIOp::create(b, context.kvLen, keyBegin), t.index(blockN()));
       packKeys(scratch, headItem, keyBegin, keyCount);
       forEachQueryBlock([&](const ForwardTiles &tiles, const WorkItem &item) {
-        BlockRanges ranges = evaluateRanges(item.batch, item.head, item.begin,
-                                            arith::AddIOp::create(b, item.begin, item.count));
+        BlockRanges ranges = evaluateRanges(item, item.head);
         Value keyEnd = arith::AddIOp::create(b, keyBegin, keyCount);
         auto visit = [&] {
           t.packTransposed(item.rows(query, /*ofKeys=*/false), headDim, tiles.query);

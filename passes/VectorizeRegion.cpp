@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/SaveAndRestore.h"
 
@@ -64,19 +65,13 @@ Value RegionVectorizer::lookupVector(ImplicitLocOpBuilder &builder, Value value)
 // Levels
 //===----------------------------------------------------------------------===//
 
-/// Whether everything that `op` and the operations nested in it read from outside is known.
+/// Whether `op` can be evaluated now: everything that it and the operations nested in it read from outside is
+/// known, and none of them accumulates a gradient.
 bool RegionVectorizer::isKnown(Operation *op) const {
-  return !op->walk([&](Operation *nested) {
-              if (isa<AccumulateGradientOp>(nested))
-                return WalkResult::interrupt();
-              for (Value operand : nested->getOperands()) {
-                Operation *owner = operand.getDefiningOp();
-                bool isInside = owner && nested != op && op->isProperAncestor(owner);
-                if (!isInside && !values.count(operand))
-                  return WalkResult::interrupt();
-              }
-              return WalkResult::advance();
-            }).wasInterrupted();
+  llvm::SetVector<Value> used(op->operand_begin(), op->operand_end());
+  getUsedValuesDefinedAbove(op->getRegions(), used);
+  return llvm::all_of(used, [&](Value value) { return values.contains(value); }) &&
+         !op->walk([](AccumulateGradientOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
 void RegionVectorizer::advance(ImplicitLocOpBuilder &builder) {
@@ -158,11 +153,10 @@ static StringRef getElementwiseName(Operation *op) {
       .Default(op->getName().getStringRef());
 }
 
+/// `name` is one that `getElementwiseName` returns.
 static bool isIntegerDivision(StringRef name) {
   return llvm::is_contained({"arith.divsi", "arith.divui", "arith.ceildivsi", "arith.ceildivui",
-                             "arith.floordivsi", "arith.remsi", "arith.remui", "index.divs", "index.divu",
-                             "index.ceildivs", "index.ceildivu", "index.floordivs", "index.rems",
-                             "index.remu"},
+                             "arith.floordivsi", "arith.remsi", "arith.remui"},
                             name);
 }
 

@@ -62,11 +62,11 @@ public:
   /// than once.
   llvm::SmallVector<mlir::Value> finish(mlir::ImplicitLocOpBuilder &builder);
 
-  /// What `value`, defined in the region, is at the levels reached so far; null where it is not known yet.
-  mlir::Value tryGet(mlir::Value value) const { return values.lookup(value); }
-
-  /// As above for a region of one result, as a vector.
+  /// The same for a region of one result, as a vector.
   mlir::Value finishVector(mlir::ImplicitLocOpBuilder &builder);
+
+  /// What `value`, of the region, is at the levels reached so far; null where it is not known yet.
+  mlir::Value tryGet(mlir::Value value) const { return values.lookup(value); }
 
   /// Called for each `attn.accumulate_gradient`; indices are uniform (index) or varying (i32 vectors). The
   /// value is a vector and is 0 in lanes where control flow does not reach the operation.
