@@ -8,15 +8,12 @@
 // Conventions, where a derivative leaves a choice:
 //
 // - At a tie of a minimum or maximum the second operand has the gradient: that of max(s, 0) is 0 at s = 0.
-// That of |s| and
-//   of copysign is 0 at 0.
+//   That of |s| and of copysign is 0 at 0.
 // - Where the derivative is infinite at a finite value it is taken to be 0: sqrt and cbrt at 0, asin and acos
-// at ±1, acosh at
-//   1, atan2 at (0, 0), and powf at 0 with an exponent below 1. The derivative of powf by its exponent is 0
-//   where the base is not positive.
+//   at ±1, acosh at 1, atan2 at (0, 0), and powf at 0 with an exponent below 1. The derivative of powf by its
+//   exponent is 0 where the base is not positive.
 // - floor, ceil, round, roundeven, trunc, conversions to integers and comparisons are piecewise constant: no
-// gradient.
-//   remf has that of x - trunc(x / y) * y for the same quotient.
+//   gradient. remf has that of x - trunc(x / y) * y for the same quotient.
 // - Explicit narrowing (truncf) passes the gradient through; a gradient is never narrower than the compute
 // type.
 //

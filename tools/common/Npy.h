@@ -18,9 +18,10 @@ namespace attn {
 /// | descr | element type |
 /// |---|---|
 /// | `<f8` `<f4` `<f2` | f64 f32 f16 |
-/// | `<V2` `|V2` | bf16: what np.save writes for ml_dtypes.bfloat16, and for the bits of one,
-/// `bits.view('V2')` | | `|i1` `<i2` `<i4` `<i8` | i8 i16 i32 i64 | | `|u1` `<u2` `<u4` `<u8` | the same,
-/// with the same bits: MLIR's integers are signless | | `|b1` | i1 |
+/// | `<V2` `|V2` | bf16: what np.save writes for ml_dtypes.bfloat16, and for `bits.view('V2')` |
+/// | `|i1` `<i2` `<i4` `<i8` | i8 i16 i32 i64 |
+/// | `|u1` `<u2` `<u4` `<u8` | the same: MLIR's integers are signless, the bits are kept |
+/// | `|b1` | i1 |
 ///
 /// The file has to be a regular one and hold exactly one array. Its elements are read straight into the
 /// tensor, so that a large file takes its size in memory once. An error names the file, what was expected and

@@ -14,7 +14,6 @@
 #define ATTN_TOOLS_COMMON_SIZES_H
 
 #include "tools/common/EntryPoint.h"
-#include "llvm/ADT/EquivalenceClasses.h"
 #include <array>
 
 namespace attn {
@@ -25,7 +24,7 @@ constexpr unsigned kNumSharedSizes = 5;
 /// "batch", "q-heads", …: the option that gives it.
 llvm::StringRef getOptionName(SharedSize size);
 
-/// What the user asked for; 0 is not given.
+/// What the user asked for; none where nothing was given.
 using SharedSizes = std::array<std::optional<int64_t>, kNumSharedSizes>;
 
 /// Collects what is known about each dimension and resolves the rest.
@@ -37,10 +36,9 @@ public:
   /// stay open.
   llvm::Error setShape(unsigned argument, llvm::ArrayRef<int64_t> shape, llvm::StringRef source);
 
-  /// Fills what is still open: `given` first, then
-  /// batch 1, heads and lengths as the other side of the attention has them, or else 4 heads and a length of
-  /// 256. An argument that is only captured takes the size of the index that reads it, where it is read by
-  /// `b`, `h`, `q_idx` or `kv_idx` itself.
+  /// Fills what is still open: `given` first, then batch 1, heads and lengths as the other side of the
+  /// attention has them, or else 4 heads and a length of 256. An argument that is only captured takes the size
+  /// of the index that reads it, where it is read by `b`, `h`, `q_idx` or `kv_idx` itself.
   llvm::Error resolve(const SharedSizes &given);
 
   /// After `resolve`: the static shape of an argument, empty for a scalar.
