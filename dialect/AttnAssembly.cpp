@@ -7,9 +7,8 @@
 //
 // The three operations with regions share one syntax:
 //
-//   operands captures(%x : type, …) scale(…) schedule(…) score(…) {…} mask(…) {…} gradient(…) {…} ranges(…)
-//   {…} attr-dict
-//     : (operand types) -> (result types)
+//   operands captures(%x : type, …) scale(…) schedule(…)
+//     score(…) {…} mask(…) {…} gradient(…) {…} ranges(…) {…} attr-dict : (operand types) -> (result types)
 //
 // A capture is a trailing argument of every region and is printed there under the name of the operand (the
 // regions are isolated, so the name is free). It cannot be a declarative format: the captures' names must

@@ -11,7 +11,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialect/AttnDialect.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/CallInterfaces.h"

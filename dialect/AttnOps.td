@@ -241,7 +241,7 @@ def Attn_MergeOp : Attn_Op<"merge", [
     is in the type of lse. Associative and commutative up to rounding: the rule of split-KV decoding and of ring attention.
 
     Constraints:
-    - (M1) the shape of lse is the shape of out without its last dimension; that dimension may differ in no other way.
+    - (M1) lse has the shape of out without its last dimension, and the compute type of out's elements.
 
     Example:
     ```mlir
