@@ -64,6 +64,8 @@ private:
   Value lse, delta, dOut;
   SmallVector<Value> results;
   llvm::DenseMap<Operation *, BlockSum> blockSums;
+  /// Tiles of f64, for sums over so many pairs that their rounding in f32 would outweigh that of the terms.
+  TileBuilder wide{b, Float64Type::get(b.getContext()), op.getSchedule()};
 };
 } // namespace
 
@@ -171,7 +173,9 @@ void BackwardLowering::accumulate(ImplicitLocOpBuilder &builder, AccumulateGradi
   sum = t.select(kept, sum, t.splat(0));
   if (auto blockSum = blockSums.find(gradient); blockSum != blockSums.end()) {
     Value tile = blockSum->second.tile;
-    t.storeVector(arith::AddFOp::create(b, t.loadVector(tile, t.index(0)), sum), tile, t.index(0));
+    if (t.compute != wide.compute)
+      sum = arith::ExtFOp::create(b, wide.vectorType(), sum);
+    wide.storeVector(arith::AddFOp::create(b, wide.loadVector(tile, t.index(0)), sum), tile, t.index(0));
   } else if (llvm::none_of(indices, [](Value index) { return isa<VectorType>(index.getType()); })) {
     Value total = vector::ReductionOp::create(b, vector::CombiningKind::ADD, sum);
     addAtomically(total, getGradientBuffer(gradient), indices);
@@ -232,8 +236,8 @@ void BackwardLowering::runDq() {
           gradient.getIndices(), [&](Value index) { return regions.gradient->tryGet(index); });
       if (llvm::is_contained(indices, Value()))
         return;
-      Value tile = t.allocate("d_capture", {t.vectorLength()});
-      t.fill(tile, 0);
+      Value tile = wide.allocate("d_capture", {t.vectorLength()});
+      wide.fill(tile, 0);
       blockSums[gradient] = {tile, getGradientBuffer(gradient), indices};
     });
 
@@ -276,7 +280,9 @@ void BackwardLowering::runDq() {
         return;
       const BlockSum &sum = found->second;
       Value total =
-          vector::ReductionOp::create(b, vector::CombiningKind::ADD, t.loadVector(sum.tile, t.index(0)));
+          vector::ReductionOp::create(b, vector::CombiningKind::ADD, wide.loadVector(sum.tile, t.index(0)));
+      if (t.compute != wide.compute)
+        total = arith::TruncFOp::create(b, t.compute, total);
       addAtomically(total, sum.buffer, sum.indices);
     });
   });

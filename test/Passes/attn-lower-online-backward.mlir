@@ -132,24 +132,26 @@ func.func @dkdv(%q: !q, %k: !k, %lse: !l, %delta: !l, %d_out: !q) -> (!k, !k) {
 //===----------------------------------------------------------------------===//
 
 // Gradients are buffers of zeros, in the compute type whatever the capture's. Here the index is known for the whole block: a
-// vector collects the sum, which is added to memory once.
+// vector of f64 collects the sum, which is added to memory once.
 // CHECK-LABEL: func @block_sum(
 // CHECK: %[[GRADIENT:.*]] = memref.alloc() : memref<4xf32>
 // CHECK: linalg.fill ins(%{{.*}}) outs(%[[GRADIENT]] :
 // CHECK: scf.forall
 // CHECK: arith.remsi
 // CHECK: %[[HEAD:.*]] = arith.remsi %{{.*}}, %c4
-// CHECK: %[[TILE:.*]] = memref.alloca() {{.*}} : memref<4xf32>
+// CHECK: %[[TILE:.*]] = memref.alloca() {{.*}} : memref<4xf64>
 // CHECK: vector.store %{{.*}}, %[[TILE]]
 // CHECK: math.exp
 // CHECK: %[[D:.*]] = arith.select
 // CHECK-NOT: memref.atomic_rmw
+// CHECK: %[[ADDED:.*]] = arith.extf %{{.*}} : vector<4xf32> to vector<4xf64>
 // CHECK: %[[BEFORE:.*]] = vector.load %[[TILE]]
-// CHECK: %[[AFTER:.*]] = arith.addf %[[BEFORE]], %{{.*}}
+// CHECK: %[[AFTER:.*]] = arith.addf %[[BEFORE]], %[[ADDED]]
 // CHECK: vector.store %[[AFTER]], %[[TILE]]
 // CHECK-COUNT-4: vector.fma
 // CHECK: %[[ALL:.*]] = vector.load %[[TILE]]
-// CHECK: %[[SUM:.*]] = vector.reduction <add>, %[[ALL]]
+// CHECK: %[[WIDE:.*]] = vector.reduction <add>, %[[ALL]]
+// CHECK: %[[SUM:.*]] = arith.truncf %[[WIDE]] : f64 to f32
 // CHECK: %[[NON_ZERO:.*]] = arith.cmpf une, %[[SUM]],
 // CHECK: scf.if %[[NON_ZERO]] {
 // CHECK: memref.atomic_rmw addf %[[SUM]], %[[GRADIENT]][%[[HEAD]]]
@@ -220,7 +222,7 @@ func.func @varying(%q: !q, %k: !k, %lse: !l, %delta: !l, %d_out: !q, %bias: tens
 
 // Under a branch that lanes take differently only those that take it add.
 // CHECK-LABEL: func @branch(
-// CHECK: %[[TILE:.*]] = memref.alloca() {{.*}} : memref<4xf32>
+// CHECK: %[[TILE:.*]] = memref.alloca() {{.*}} : memref<4xf64>
 // CHECK: %[[NEAR:.*]] = arith.cmpi slt, %{{.*}} : vector<4xi32>
 // CHECK: arith.select %[[NEAR]], %{{.*}} : vector<4xi1>, vector<4xf32>
 // CHECK: vector.reduction <add>
@@ -251,7 +253,8 @@ func.func @branch(%q: !q, %k: !k, %lse: !l, %delta: !l, %d_out: !q, %cap: f32) -
 // CHECK-LABEL: func @uniform_branch(
 // CHECK: %[[CONDITION:.*]] = arith.cmpi eq, %{{.*}} : index
 // CHECK: scf.if %[[CONDITION]] {
-// CHECK: %[[SUM:.*]] = vector.reduction <add>
+// CHECK: %[[WIDE:.*]] = vector.reduction <add>
+// CHECK: %[[SUM:.*]] = arith.truncf %[[WIDE]]
 // CHECK: arith.cmpf une, %[[SUM]],
 // CHECK: memref.atomic_rmw addf %[[SUM]]
 // CHECK-NOT: memref.atomic_rmw
