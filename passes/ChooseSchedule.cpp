@@ -120,15 +120,20 @@ FailureOr<ScheduleChoice> attn::chooseSchedule(function_ref<InFlightDiagnostic()
   return choice;
 }
 
-LogicalResult attn::verifyTileBytes(function_ref<InFlightDiagnostic()> emitError, const ShapeClass &shape,
-                                    ScheduleAttr schedule) {
+int64_t attn::getTileBytes(const ShapeClass &shape, ScheduleAttr schedule) {
   ScheduleCandidate tiles{schedule.getBlockM(), schedule.getBlockN(), 0, 0, ""};
   measure(tiles, shape);
-  if (tiles.totalBytes <= kMaxTileBytes)
+  return tiles.totalBytes;
+}
+
+LogicalResult attn::verifyTileBytes(function_ref<InFlightDiagnostic()> emitError, const ShapeClass &shape,
+                                    ScheduleAttr schedule) {
+  int64_t bytes = getTileBytes(shape, schedule);
+  if (bytes <= kMaxTileBytes)
     return success();
-  return emitError() << "expected tiles of at most " << kMaxTileBytes << " bytes, got " << tiles.totalBytes
-                     << " with block_m = " << tiles.blockM << " and block_n = " << tiles.blockN
-                     << "; choose smaller blocks";
+  return emitError() << "expected tiles of at most " << kMaxTileBytes << " bytes, got " << bytes
+                     << " with block_m = " << schedule.getBlockM()
+                     << " and block_n = " << schedule.getBlockN() << "; choose smaller blocks";
 }
 
 int64_t attn::chooseKvSplits(const ShapeClass &shape, TargetAttr target, ScheduleAttr schedule) {

@@ -52,6 +52,9 @@ llvm::FailureOr<ScheduleChoice> chooseSchedule(llvm::function_ref<mlir::InFlight
                                                const ShapeClass &shape, TargetAttr target,
                                                const ScheduleOverrides &overrides);
 
+/// Bytes of all tiles of one work item. Blocks far above any limit count as 2^20 long.
+int64_t getTileBytes(const ShapeClass &shape, ScheduleAttr schedule);
+
 /// The tiles of a work item are on the stack of its thread; this leaves half of an ordinary one.
 inline constexpr int64_t kMaxTileBytes = 4 << 20;
 

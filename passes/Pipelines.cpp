@@ -49,7 +49,7 @@ using namespace attn;
 // Attention to loops
 //===----------------------------------------------------------------------===//
 
-void attn::buildAttentionPipeline(OpPassManager &pm, const CpuPipelineOptions &options) {
+void attn::buildPlanPipeline(OpPassManager &pm, const CpuPipelineOptions &options) {
   pm.addPass(createInlinerPass());
   pm.addPass(createCanonicalizerPass());
   PlanPassOptions plan;
@@ -61,6 +61,10 @@ void attn::buildAttentionPipeline(OpPassManager &pm, const CpuPipelineOptions &o
   split.splits = options.kvSplits;
   pm.addPass(createSplitKvPass(split));
   pm.addPass(createCanonicalizerPass());
+}
+
+void attn::buildAttentionPipeline(OpPassManager &pm, const CpuPipelineOptions &options) {
+  buildPlanPipeline(pm, options);
   pm.addPass(createLowerMergePass());
   pm.addPass(createLowerOnlinePass());
   pm.addPass(createCanonicalizerPass());
@@ -84,7 +88,7 @@ static void addBufferization(OpPassManager &pm) {
   pm.addPass(createExpandCopiesPass());
 }
 
-void attn::buildBufferToLLVMPipeline(OpPassManager &pm, const CpuPipelineOptions &options) {
+static void buildBufferToLLVMPipeline(OpPassManager &pm) {
   addBufferization(pm);
 
   pm.addPass(createConvertLinalgToParallelLoopsPass());
@@ -112,7 +116,7 @@ void attn::buildBufferToLLVMPipeline(OpPassManager &pm, const CpuPipelineOptions
 
 void attn::buildCpuPipeline(OpPassManager &pm, const CpuPipelineOptions &options) {
   buildAttentionPipeline(pm, options);
-  buildBufferToLLVMPipeline(pm, options);
+  buildBufferToLLVMPipeline(pm);
 }
 
 void attn::registerAttnPipelines() {

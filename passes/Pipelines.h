@@ -30,14 +30,14 @@ struct CpuPipelineOptions : mlir::PassPipelineOptions<CpuPipelineOptions> {
                            llvm::cl::init(0)};
 };
 
+/// From attn operations to planned ones: `attn.online_attention` and `attn.merge`.
+void buildPlanPipeline(mlir::OpPassManager &pm, const CpuPipelineOptions &options);
+
 /// From attn operations to loops over buffers: what remains is tensor, linalg, bufferization, scf, vector and
 /// memref.
 void buildAttentionPipeline(mlir::OpPassManager &pm, const CpuPipelineOptions &options);
 
-/// From there to the LLVM dialect.
-void buildBufferToLLVMPipeline(mlir::OpPassManager &pm, const CpuPipelineOptions &options);
-
-/// Both: `--attn-to-cpu-pipeline`.
+/// From there on to the LLVM dialect: `--attn-to-cpu-pipeline`.
 void buildCpuPipeline(mlir::OpPassManager &pm, const CpuPipelineOptions &options);
 
 void registerAttnPipelines();

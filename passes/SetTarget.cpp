@@ -16,6 +16,12 @@ namespace attn {
 #include "passes/Passes.h.inc"
 } // namespace attn
 
+std::optional<Arch> attn::parseArch(StringRef name) {
+  std::string symbol = name.str();
+  std::replace(symbol.begin(), symbol.end(), '-', '_');
+  return symbolizeArch(symbol);
+}
+
 TargetAttr attn::getNamedTarget(MLIRContext *context, Arch arch) {
   auto cpu = [&](int64_t vectorBits, int64_t vectorRegisters) {
     return TargetAttr::get(context, arch, vectorBits, vectorRegisters, /*l1_bytes=*/32768,
@@ -60,9 +66,7 @@ namespace {
 struct SetTargetPass : attn::impl::SetTargetPassBase<SetTargetPass> {
   using SetTargetPassBase::SetTargetPassBase;
   void runOnOperation() override {
-    std::string name = arch;
-    std::replace(name.begin(), name.end(), '-', '_');
-    std::optional<Arch> symbol = symbolizeArch(name);
+    std::optional<Arch> symbol = parseArch(arch);
     if (!symbol) {
       getOperation()->emitError("unknown arch '")
           << arch

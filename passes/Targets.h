@@ -12,6 +12,9 @@
 #include "mlir/IR/BuiltinOps.h"
 
 namespace attn {
+/// The architecture called `name`, with `-` or `_` between its parts; none if there is no such.
+std::optional<Arch> parseArch(llvm::StringRef name);
+
 /// A machine of `arch` with the vector width that its instruction set guarantees, ordinary caches and one
 /// core; for a GPU the shared memory of its compute capability. The runtime describes the machine it finds
 /// more exactly.

@@ -64,9 +64,7 @@ TargetAttr attn::getHostTarget(MLIRContext *context) {
 llvm::Expected<TargetAttr> attn::parseTarget(MLIRContext *context, llvm::StringRef name) {
   if (name == "host")
     return getHostTarget(context);
-  std::string symbol = name.str();
-  std::replace(symbol.begin(), symbol.end(), '-', '_');
-  std::optional<Arch> arch = symbolizeArch(symbol);
+  std::optional<Arch> arch = parseArch(name);
   if (!arch)
     return llvm::createStringError(
         "unknown target '" + name +

@@ -10,7 +10,6 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/ChooseSchedule.h"
-#include "passes/Passes.h"
 
 using namespace mlir;
 using namespace attn;
@@ -31,17 +30,10 @@ llvm::Expected<PlannedEntry> PlannedEntry::create(const EntryPoint &entry, const
 
   FirstDiagnostic diagnostic(context);
   PassManager pm(context);
-  PlanPassOptions planOptions;
-  planOptions.blockM = options.lowering.blockM;
-  planOptions.blockN = options.lowering.blockN;
-  planOptions.keyOuter = options.lowering.order == LoopOrder::key_outer;
-  SplitKvPassOptions splitOptions;
-  splitOptions.splits = options.lowering.kvSplits;
-  pm.addPass(createInlinerPass());
-  pm.addPass(createPlanPass(planOptions));
-  pm.addPass(createSplitKvPass(splitOptions));
-  pm.addPass(createCanonicalizerPass());
-  pm.addPass(createCSEPass());
+  CpuPipelineOptions pipeline;
+  setPipelineOptions(pipeline, options.lowering);
+  buildPlanPipeline(pm, pipeline);
+  pm.addPass(createCSEPass()); // for short formulas
   if (failed(pm.run(*planned.module)))
     return diagnostic.take("the module cannot be planned");
 
@@ -233,15 +225,7 @@ llvm::Expected<AttentionCost> PlannedEntry::getCost(OnlineAttentionOp op, ArrayR
   double streamedRows = cost.blocks.visitedPairs /
                         static_cast<double>(op.blocksKeys() ? schedule.getBlockN() : schedule.getBlockM());
   cost.streamedBytes = streamedRows * (d + dv) * elementBytes;
-
-  ScheduleOverrides overrides;
-  overrides.blockM = schedule.getBlockM();
-  overrides.blockN = schedule.getBlockN();
-  overrides.order = schedule.getOrder();
-  FailureOr<ScheduleChoice> choice =
-      chooseSchedule([&] { return op.emitOpError(); }, ShapeClass::get(op, op.getKind()), target, overrides);
-  if (succeeded(choice))
-    cost.tileBytes = static_cast<double>(choice->candidates.back().totalBytes);
+  cost.tileBytes = static_cast<double>(getTileBytes(ShapeClass::get(op, op.getKind()), schedule));
   return cost;
 }
 

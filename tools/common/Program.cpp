@@ -16,7 +16,6 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
-#include "passes/Pipelines.h"
 #include "runtime/cpu/ThreadPool.h"
 #include "runtime/jit/HostTarget.h"
 #include <cstring>
@@ -41,6 +40,13 @@ void attn::registerToolDialects(DialectRegistry &registry) {
   registerPipelineInterfaces(registry);
 }
 
+void attn::setPipelineOptions(CpuPipelineOptions &pipeline, const LoweringSettings &lowering) {
+  pipeline.blockM = lowering.blockM;
+  pipeline.blockN = lowering.blockN;
+  pipeline.keyOuter = lowering.order == LoopOrder::key_outer;
+  pipeline.kvSplits = lowering.kvSplits;
+}
+
 llvm::Expected<Program> Program::compile(OwningOpRef<ModuleOp> module, const ProgramOptions &options) {
   MLIRContext *context = module->getContext();
   llvm::Expected<TargetAttr> target = attn::getTarget(context, options);
@@ -57,10 +63,7 @@ llvm::Expected<Program> Program::compile(OwningOpRef<ModuleOp> module, const Pro
       pm.addPass(createDecomposeReferencePass());
     } else {
       CpuPipelineOptions pipeline;
-      pipeline.blockM = options.lowering.blockM;
-      pipeline.blockN = options.lowering.blockN;
-      pipeline.keyOuter = options.lowering.order == LoopOrder::key_outer;
-      pipeline.kvSplits = options.lowering.kvSplits;
+      setPipelineOptions(pipeline, options.lowering);
       buildAttentionPipeline(pm, pipeline);
     }
     if (failed(pm.run(*module)))

@@ -8,6 +8,7 @@
 #ifndef ATTN_TOOLS_COMMON_PROGRAM_H
 #define ATTN_TOOLS_COMMON_PROGRAM_H
 
+#include "passes/Pipelines.h"
 #include "runtime/jit/CpuExecutable.h"
 #include "tools/common/EntryPoint.h"
 #include "tools/common/HostTensor.h"
@@ -20,6 +21,9 @@ struct LoweringSettings {
   int64_t blockM = 0, blockN = 0, kvSplits = 0;
   LoopOrder order = LoopOrder::query_outer;
 };
+
+/// The same as options of the pipelines.
+void setPipelineOptions(CpuPipelineOptions &pipeline, const LoweringSettings &lowering);
 
 struct ProgramOptions {
   std::string target = "host"; ///< or x86-64, x86-64-v3, x86-64-v4
