@@ -3,7 +3,7 @@
 
 A fenced block that follows one of these comments is a quotation:
 
-    <!-- quote: test/Examples/alibi.mlir -->            the file, without its RUN and CHECK lines
+    <!-- quote: test/Examples/alibi.mlir -->            the file, without the lines of lit and FileCheck
     <!-- quote: test/Examples/causal.mlir @top_left --> one function of it, with the comment above it
     <!-- run: attn-opt FILE --flag -->                  what the command prints
 
@@ -26,7 +26,7 @@ BLOCK = re.compile(
     r"(?P<head><!-- (?P<kind>quote|run): (?P<what>[^\n]+?) -->\n```(?P<language>\w*)\n)(?P<body>.*?)(?P<tail>^```$)",
     re.DOTALL | re.MULTILINE,
 )
-DIRECTIVE = re.compile(r"^\s*// (RUN|REQUIRES|[A-Z0-9-]*(CHECK|PRINT|EXPLAIN)[A-Z0-9-]*)(-[A-Z]+)?:")
+DIRECTIVE = re.compile(r"^\s*// [A-Z][A-Z0-9_-]*:")
 
 
 def quote(what):
