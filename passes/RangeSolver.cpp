@@ -197,7 +197,8 @@ void RangeSolver::eliminateBlocked(State &state) {
   for (const Bound &low : lower) {
     for (const Bound &high : upper) {
       AffineForm form = low.form * high.scale - high.form * low.scale;
-      // With both scales above 1 the interval between the bounds may hold no integer, unless it is wide enough.
+      // With both scales above 1 the interval between the bounds may hold no integer, unless it is wide
+      // enough.
       Integer slack = (low.scale - 1) * (high.scale - 1);
       exact &= slack == 0 || terms.isNeverPositive(form + AffineForm(slack));
       addForm(state, form);

@@ -37,8 +37,8 @@ public:
   llvm::Error setShape(unsigned argument, llvm::ArrayRef<int64_t> shape, llvm::StringRef source);
 
   /// Fills what is still open: `given` first, then batch 1, heads and lengths as the other side of the
-  /// attention has them, or else 4 heads and a length of 256. An argument that is only captured takes the size
-  /// of the index that reads it, where it is read by `b`, `h`, `q_idx` or `kv_idx` itself.
+  /// attention has them, or else 4 heads and a length of 256. An argument that is only captured takes the
+  /// size of the index that reads it, where it is read by `b`, `h`, `q_idx` or `kv_idx` itself.
   llvm::Error resolve(const SharedSizes &given);
 
   /// After `resolve`: the static shape of an argument, empty for a scalar.
