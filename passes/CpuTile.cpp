@@ -173,6 +173,30 @@ void TileBuilder::packTransposed(const RowBlock &rows, int64_t width, Value tile
   });
 }
 
+Value TileBuilder::hasNonFinite(Value tile, Value rows) {
+  int64_t width = cast<MemRefType>(tile.getType()).getDimSize(1);
+  int64_t whole = width / vectorLength() * vectorLength();
+  // x - x is 0, or NaN where x is not finite.
+  auto add = [&](Value sum, Value x) -> Value {
+    return arith::AddFOp::create(b, sum, arith::SubFOp::create(b, x, x));
+  };
+  SmallVector<Value> sums =
+      loop(index(0), rows, 1, ValueRange{splat(0), scalar(0)}, [&](Value row, ValueRange carried) {
+        SmallVector<Value> vectors =
+            loop(index(0), index(whole), vectorLength(), carried[0], [&](Value column, ValueRange sum) {
+              return SmallVector<Value>{add(sum[0], loadVector(tile, {row, column}))};
+            });
+        SmallVector<Value> scalars =
+            loop(index(whole), index(width), 1, carried[1], [&](Value column, ValueRange sum) {
+              return SmallVector<Value>{
+                  add(sum[0], memref::LoadOp::create(b, tile, ValueRange{row, column}))};
+            });
+        return SmallVector<Value>{vectors[0], scalars[0]};
+      });
+  Value total = vector::ReductionOp::create(b, vector::CombiningKind::ADD, sums[0], sums[1]);
+  return arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, total, total);
+}
+
 void TileBuilder::storeTransposed(Value tile, const RowBlock &rows, int64_t width) {
   Type element = cast<MemRefType>(rows.buffer.getType()).getElementType();
   loop(index(0), rows.count, 1, [&](Value row) {
@@ -190,6 +214,12 @@ void TileBuilder::storeTransposed(Value tile, const RowBlock &rows, int64_t widt
 //===----------------------------------------------------------------------===//
 
 void TileBuilder::product(const Product &p) {
+  if (!p.skipZeros)
+    return product(p, /*skipsZeros=*/false);
+  ifElse(p.skipZeros, [&] { product(p, /*skipsZeros=*/true); }, [&] { product(p, /*skipsZeros=*/false); });
+}
+
+void TileBuilder::product(const Product &p, bool skipsZeros) {
   int64_t lanes = cast<MemRefType>(p.c.getType()).getDimSize(1);
   int64_t numRows = schedule.getRegisterRows(), numVectors = schedule.getRegisterVectors();
   assert(cast<MemRefType>(p.c.getType()).getDimSize(0) % numRows == 0 &&
@@ -206,15 +236,22 @@ void TileBuilder::product(const Product &p) {
         SmallVector<Value> zeros(numRows * numVectors, splat(0));
         return loop(begin, end, 1, zeros, [&](Value k, ValueRange sums) {
           SmallVector<Value> vectors, results;
-          for (int64_t v = 0; v < numVectors; ++v)
+          SmallVector<Value> isZero;
+          for (int64_t v = 0; v < numVectors; ++v) {
             vectors.push_back(loadVector(p.b, {k, offset(lane, v * vectorLength())}));
+            if (skipsZeros)
+              isZero.push_back(arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, vectors[v], splat(0)));
+          }
           for (int64_t r = 0; r < numRows; ++r) {
             Value i = offset(row, r);
             Value element =
                 memref::LoadOp::create(b, p.a, p.aTransposed ? ValueRange{k, i} : ValueRange{i, k});
             Value broadcast = vector::BroadcastOp::create(b, vectorType(), element);
-            for (int64_t v = 0; v < numVectors; ++v)
-              results.push_back(vector::FMAOp::create(b, broadcast, vectors[v], sums[r * numVectors + v]));
+            for (int64_t v = 0; v < numVectors; ++v) {
+              Value old = sums[r * numVectors + v];
+              Value sum = vector::FMAOp::create(b, broadcast, vectors[v], old);
+              results.push_back(skipsZeros ? select(isZero[v], old, sum) : sum);
+            }
           }
           return results;
         });

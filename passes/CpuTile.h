@@ -79,6 +79,8 @@ public:
   void packRows(const RowBlock &rows, int64_t width, mlir::Value tile);
   /// tile[c, r] = rows[r, c] for r < count, c < width; 0 in the other lanes.
   void packTransposed(const RowBlock &rows, int64_t width, mlir::Value tile);
+  /// Whether the first `rows` rows of a tile hold an infinity or a NaN.
+  mlir::Value hasNonFinite(mlir::Value tile, mlir::Value rows);
   /// rows[r, c] = tile[c, r] for r < count, c < width, rounded to the buffer's type.
   void storeTransposed(mlir::Value tile, const RowBlock &rows, int64_t width);
 
@@ -94,10 +96,14 @@ public:
     /// Null: init = 0. A 1-D tile: init = c[i, l] * factors[l].
     mlir::Value factors;
     bool accumulate;
+    /// Where it is set and holds, an element of b that is 0 adds nothing, whatever a is: a is not finite
+    /// there, and 0 * inf would be NaN.
+    mlir::Value skipZeros = {};
   };
   void product(const Product &p);
 
 private:
+  void product(const Product &p, bool skipsZeros);
   mlir::Value toCompute(mlir::Value value);
 };
 

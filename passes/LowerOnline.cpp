@@ -187,6 +187,10 @@ void OnlineLowering::forEachVisitedBlock(const BlockRanges &ranges, Value begin,
   });
 }
 
+Value OnlineLowering::findNonFinite(Value tile, Value rows) {
+  return op.getMask().empty() && op.getScore().empty() ? Value() : t.hasNonFinite(tile, rows);
+}
+
 void OnlineLowering::withAndWithoutMask(Value masked, function_ref<void(bool)> body) {
   if (!masked)
     return body(false);

@@ -63,6 +63,10 @@ protected:
   /// Emits `body(true)` where `masked` holds and `body(false)` elsewhere.
   void withAndWithoutMask(mlir::Value masked, llvm::function_ref<void(bool)> body);
 
+  /// Whether a packed tile holds an infinity or a NaN that a product has to keep from pairs that are dropped;
+  /// null where no pair is.
+  mlir::Value findNonFinite(mlir::Value tile, mlir::Value rows);
+
   /// A region of one head, evaluated as far as batch and head allow; nothing where the region is empty.
   std::optional<RegionVectorizer> prepareScore(mlir::Value batch, mlir::Value head);
   std::optional<RegionVectorizer> prepareMask(mlir::Value batch, mlir::Value head);

@@ -269,7 +269,8 @@ void BackwardLowering::runDq() {
                                 return std::pair(t.loadVector(lseTile, lane), t.loadVector(deltaTile, lane));
                               });
           });
-          t.product({keyTile, /*aTransposed=*/true, dScores, dQuery, t.index(headDim), count, nullptr, true});
+          t.product({keyTile, /*aTransposed=*/true, dScores, dQuery, t.index(headDim), count, nullptr, true,
+                     findNonFinite(keyTile, count)});
         });
 
     scaleTile(dQuery);
@@ -340,10 +341,10 @@ void BackwardLowering::runDkdv() {
                     return std::pair(load(lse), load(delta));
                   });
             });
-            t.product(
-                {dOutTile, /*aTransposed=*/true, scores, dValue, t.index(valueDim), count, nullptr, true});
-            t.product(
-                {queryTile, /*aTransposed=*/true, dScores, dKey, t.index(headDim), count, nullptr, true});
+            t.product({dOutTile, /*aTransposed=*/true, scores, dValue, t.index(valueDim), count, nullptr,
+                       true, findNonFinite(dOutTile, count)});
+            t.product({queryTile, /*aTransposed=*/true, dScores, dKey, t.index(headDim), count, nullptr, true,
+                       findNonFinite(queryTile, count)});
           });
     });
     scaleTile(dKey);

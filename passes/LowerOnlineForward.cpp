@@ -32,6 +32,8 @@ struct ForwardTiles {
   Value out, max, sum;
   // Scratch.
   Value query, key, value, scores, rescale;
+  /// Whether the block of values holds an infinity or a NaN; null where no pair is dropped.
+  Value hasNonFiniteValue;
 };
 
 class ForwardLowering : public OnlineLowering {
@@ -42,7 +44,7 @@ public:
 private:
   ForwardTiles allocateScratch();
   void initialise(const ForwardTiles &tiles);
-  void packKeys(const ForwardTiles &tiles, const WorkItem &item, Value begin, Value count);
+  void packKeys(ForwardTiles &tiles, const WorkItem &item, Value begin, Value count);
   void step(const ForwardTiles &tiles, const WorkItem &item, const std::optional<RegionVectorizer> &score,
             const std::optional<RegionVectorizer> &mask, Value keyBegin, Value keyCount, Value masked);
   void softmax(const ForwardTiles &tiles, const WorkItem &item, const RegionVectorizer *score,
@@ -74,9 +76,10 @@ void ForwardLowering::initialise(const ForwardTiles &tiles) {
   t.fill(tiles.sum, 0);
 }
 
-void ForwardLowering::packKeys(const ForwardTiles &tiles, const WorkItem &item, Value begin, Value count) {
+void ForwardLowering::packKeys(ForwardTiles &tiles, const WorkItem &item, Value begin, Value count) {
   t.packRows({key, item.batch, item.kvHead, begin, count}, headDim, tiles.key);
   t.packRows({value, item.batch, item.kvHead, begin, count}, valueDim, tiles.value);
+  tiles.hasNonFiniteValue = findNonFinite(tiles.value, count);
 }
 
 /// One block of keys [keyBegin, keyBegin + keyCount), packed already.
@@ -90,7 +93,7 @@ void ForwardLowering::step(const ForwardTiles &tiles, const WorkItem &item,
     softmax(tiles, item, score ? &*score : nullptr, isMasked ? &*mask : nullptr, keyBegin, keyCount);
   });
   t.product({tiles.value, /*aTransposed=*/true, tiles.scores, tiles.out, t.index(valueDim), keyCount,
-             tiles.rescale, /*accumulate=*/true});
+             tiles.rescale, /*accumulate=*/true, tiles.hasNonFiniteValue});
 }
 
 /// Turns scores into probabilities and updates the running maximum and sum.

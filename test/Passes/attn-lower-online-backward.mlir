@@ -253,7 +253,7 @@ func.func @branch(%q: !q, %k: !k, %lse: !l, %delta: !l, %d_out: !q, %cap: f32) -
 // CHECK-LABEL: func @uniform_branch(
 // CHECK: %[[CONDITION:.*]] = arith.cmpi eq, %{{.*}} : index
 // CHECK: scf.if %[[CONDITION]] {
-// CHECK: %[[WIDE:.*]] = vector.reduction <add>
+// CHECK: %[[WIDE:.*]] = vector.reduction <add>, %{{.*}} : vector<4xf64>
 // CHECK: %[[SUM:.*]] = arith.truncf %[[WIDE]]
 // CHECK: arith.cmpf une, %[[SUM]],
 // CHECK: memref.atomic_rmw addf %[[SUM]]
