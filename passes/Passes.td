@@ -151,8 +151,8 @@ def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
     Option<"blockM", "block-m", "int64_t", "0", "Queries in a block; 0 chooses">,
     Option<"blockN", "block-n", "int64_t", "0", "Keys in a block; 0 chooses">,
     Option<"keyOuter", "key-outer", "bool", "false", "Forward: blocks of keys in the outer loop (FlashAttention-1)">];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
-                           "::mlir::tensor::TensorDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect"];
 }
 
 def SplitKvPass : Pass<"attn-split-kv", "::mlir::ModuleOp"> {
