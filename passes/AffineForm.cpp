@@ -209,14 +209,28 @@ AffineForm TermTable::getFloor(const AffineForm &dividend, const Integer &diviso
 // TermTable: what is known
 //===----------------------------------------------------------------------===//
 
-Interval TermTable::getInterval(const AffineForm &form) const {
+/// Bounds of `form`, given those of each term.
+static Interval getSum(const AffineForm &form, function_ref<Interval(TermId)> getRange) {
   Interval sum{form.getConstant(), form.getConstant()};
   for (const auto &[id, coefficient] : form.getMonomials()) {
-    const Interval &range = terms[id].interval;
+    Interval range = getRange(id);
     sum.min += coefficient * (coefficient > 0 ? range.min : range.max);
     sum.max += coefficient * (coefficient > 0 ? range.max : range.min);
   }
   return sum;
+}
+
+Interval TermTable::getInterval(const AffineForm &form) const {
+  return getSum(form, [&](TermId id) { return terms[id].interval; });
+}
+
+Interval TermTable::getUsualInterval(const AffineForm &form) const {
+  const Integer limit(int64_t(1) << 20);
+  auto clamp = [&](const Integer &bound) { return std::min(std::max(bound, -limit), limit); };
+  return getSum(form, [&](TermId id) {
+    const Interval &range = terms[id].interval;
+    return Interval{clamp(range.min), clamp(range.max)};
+  });
 }
 
 bool TermTable::usesBlocked(const AffineForm &form) const {

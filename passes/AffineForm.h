@@ -109,6 +109,8 @@ public:
   }
 
   Interval getInterval(const AffineForm &form) const;
+  /// The same where no term exceeds 2^20 in magnitude: as long as sequences are in practice.
+  Interval getUsualInterval(const AffineForm &form) const;
   bool usesBlocked(const AffineForm &form) const;
   bool usesStreamed(const AffineForm &form) const;
   bool isUniform(const AffineForm &form) const { return !usesBlocked(form) && !usesStreamed(form); }

@@ -476,12 +476,15 @@ MaskFormula::OptionalForm MaskFormula::evaluateIntegerOp(OpResult value) {
   if (!form || terms.countAlternatives(*form) > kMaxAlternatives)
     return std::nullopt;
 
-  // Index arithmetic of a mask is taken not to overflow 32 bits or more; a narrower type has to be proven.
+  // A narrow type has to be proven not to wrap. Wider ones are taken not to where that could only happen for
+  // lengths beyond 2^20; a hash of the positions wraps earlier, and means to.
   unsigned width = ConstantIntRanges::getStorageBitwidth(value.getType());
-  Interval interval = terms.getInterval(*form);
-  bool fits = interval.min >= -(int64_t(1) << (std::min(width, 63u) - 1)) &&
-              interval.max < (int64_t(1) << (std::min(width, 63u) - 1));
-  if (!fits && (width < 32 || (isCast && uniform.isUniform(value))))
+  auto fits = [&](const Interval &interval) {
+    const Integer limit(int64_t(1) << (std::min(width, 63u) - 1));
+    return interval.min >= -limit && interval.max < limit;
+  };
+  bool mustBeProven = width < 32 || (isCast && uniform.isUniform(value));
+  if (!fits(mustBeProven ? terms.getInterval(*form) : terms.getUsualInterval(*form)))
     return std::nullopt;
   return form;
 }

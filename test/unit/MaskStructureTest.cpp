@@ -392,6 +392,20 @@ TEST_F(MaskStructureTest, Spellings) {
          Expect::exact, getWindows());
 }
 
+/// Hashes of the positions, as sparse masks drawn at random have them, wrap in 32 and in 64 bits.
+TEST_F(MaskStructureTest, Hash) {
+  for (StringRef type : {"i32", "i64"}) {
+    StringRef multiplier = type == "i32" ? "747796405" : "-7046029254386353131";
+    expect(("%x = arith.index_cast %q : index to " + type + "\n%y = arith.index_cast %kv : index to " + type +
+            "\n%c = arith.constant " + multiplier + " : " + type + "\n%row = arith.constant 2048 : " + type +
+            "\n%first = arith.muli %x, %row : " + type + "\n%pair = arith.addi %first, %y : " + type +
+            "\n%hash = arith.muli %pair, %c : " + type + "\n%zero = arith.constant 0 : " + type +
+            "\n%keep = arith.cmpi slt, %hash, %zero : " + type)
+               .str(),
+           Expect::unknown);
+  }
+}
+
 /// What a narrow type wraps is not understood, and what an index multiplies by a capture neither.
 TEST_F(MaskStructureTest, Unknown) {
   expect(R"(%q8 = arith.index_cast %q : index to i8
