@@ -46,6 +46,15 @@
 // TWICE: attn-run: --input: %q is given twice: {{.*}}q.npy and {{.*}}q.npy
 // RUN: not attn-run %s --entry=two --input window=1.5 2>&1 | FileCheck %s --check-prefix=WHOLE --match-full-lines
 // WHOLE: attn-run: %window: expected a whole number (index), got '1.5'
+// "No limit" stays the largest integer, and does not become the least.
+// RUN: attn-run %s --entry=two --shape table=512 --input window=9223372036854775807 --output %t/all.npy
+// RUN: attn-run %s --entry=two --shape table=512 --input window=256 --output %t/limit.npy
+// RUN: cmp %t/all.npy %t/limit.npy
+// RUN: %python -c "import sys, struct; open(sys.argv[1], 'wb').write(b'\x93NUMPY\x01\x00' + struct.pack('<H', 118) + b\"{'descr': '<i8', 'fortran_order': False, 'shape': ()}\".ljust(117) + b'\n' + struct.pack('<q', 2**63 - 1))" %t/window.npy
+// RUN: attn-run %s --entry=two --shape table=512 --input window=%t/window.npy --output %t/file.npy
+// RUN: cmp %t/all.npy %t/file.npy
+// RUN: not attn-run %s --entry=two --input window=9223372036854775808 2>&1 | FileCheck %s --check-prefix=FITS --match-full-lines
+// FITS: attn-run: %window: expected a number that fits index, got '9223372036854775808'
 
 // Sizes.
 // RUN: not attn-run %s --entry=one --q-heads=6 2>&1 | FileCheck %s --check-prefix=STATIC --match-full-lines
@@ -54,6 +63,8 @@
 // NEGATIVE: attn-run: dimension 2 of %q (q-len): expected a size of at least 0, got -1
 // RUN: not attn-run %s --entry=one --q-len=4000000000000 2>&1 | FileCheck %s --check-prefix=HUGE --match-full-lines
 // HUGE: attn-run: {{.*}}more than this machine could hold
+// RUN: not attn-run %s --entry=one --q-len=1000000000 2>&1 | FileCheck %s --check-prefix=MEMORY --match-full-lines
+// MEMORY: attn-run: the inputs take {{.*}} GB, more than the {{.*}} GB of memory of this machine
 // RUN: not attn-run %s --entry=two 2>&1 | FileCheck %s --check-prefix=OPEN --match-full-lines
 // OPEN: attn-run: dimension 0 of %table is dynamic and follows from nothing: give it with --shape table=… or --input
 // RUN: not attn-run %s --entry=two --shape table=7x7 2>&1 | FileCheck %s --check-prefix=SHAPERANK --match-full-lines
@@ -78,6 +89,8 @@
 // BLOCK0: attn-run: --block-m: expected at least 1, got 0
 // RUN: not attn-run %s --entry=one --block-m=64 --lowering=reference 2>&1 | FileCheck %s --check-prefix=REFBLOCK --match-full-lines
 // REFBLOCK: attn-run: --block-m: the reference lowering has no schedule
+// RUN: not attn-run %s --entry=one --repeat=-3 2>&1 | FileCheck %s --check-prefix=REPEAT --match-full-lines
+// REPEAT: attn-run: --repeat: expected at least 0, got -3
 // RUN: not attn-run %s --entry=one --order=sideways 2>&1 | FileCheck %s --check-prefix=ORDER --match-full-lines
 // ORDER: attn-run: --order: expected query-outer or key-outer, got 'sideways'
 // RUN: not attn-run %s --entry=one --print-mask --mask-head=4 2>&1 | FileCheck %s --check-prefix=MASKHEAD

@@ -18,6 +18,11 @@
 // CAUSAL-NEXT: bound {{compute|memory|not predicted}}
 // CAUSAL-NEXT: workspace {{.*}} of tiles for each of
 
+// A table needs no queries, keys and values, however long they would be.
+// RUN: attn-run %s --entry=causal --explain --target=x86-64-v3 --block-m=64 --block-n=128 --q-len=100000000 | FileCheck %s --check-prefix=LONG
+// LONG: input %q 1x4x100000000x64xf32 not needed
+// LONG: blocks 4882812500000 in all:
+
 // Blocks can be counted by hand: 10 x 10 blocks of 32 x 32, 55 on or under the diagonal, 10 of them on it; for each of 4 heads.
 // RUN: attn-run %s --entry=causal --explain --target=x86-64-v3 --block-m=32 --block-n=32 --q-len=320 --kv-len=320 | FileCheck %s --check-prefix=COUNT
 // COUNT: chosen 32 x 32:

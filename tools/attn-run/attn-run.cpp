@@ -15,7 +15,9 @@
 #include "tools/common/Quantity.h"
 #include "tools/common/Stopwatch.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/ErrorHandling.h"
 #include <algorithm>
+#include <cstdlib>
 
 using namespace mlir;
 using namespace attn;
@@ -115,6 +117,8 @@ static llvm::Expected<ProgramOptions> getProgramOptions() {
   if (threads < 0)
     return makeError("--threads: expected at least 1, got %d", threads.getValue());
   options.threads = threads;
+  if (repeat < 0)
+    return makeError("--repeat: expected at least 0, got %d", repeat.getValue());
   if (lowering != "tiled" && lowering != "reference")
     return makeError("--lowering: expected tiled or reference, got '%s'", lowering.c_str());
   options.lowering.reference = lowering == "reference";
@@ -137,6 +141,11 @@ static llvm::Expected<ProgramOptions> getProgramOptions() {
   return options;
 }
 
+/// Pictures and tables need no run of the attention itself.
+static bool onlyShows() {
+  return (explainPlan || maskPicture.getNumOccurrences()) && !check && outputs.empty() && repeat == 0;
+}
+
 static InputRequest getInputRequest() {
   InputRequest request;
   request.inputs = inputs;
@@ -148,6 +157,7 @@ static InputRequest getInputRequest() {
       request.sizes[index] = option->getValue();
   request.seed = seed;
   request.cast = castInputs;
+  request.onlyShow = onlyShows();
   return request;
 }
 
@@ -190,10 +200,17 @@ static llvm::Error runEntry(const EntryPoint &entry, const SizeResolver &sizes, 
   if (!files)
     return files.takeError();
   SmallVector<HostTensor> results;
+  double bytes = 0;
+  for (const HostTensor &tensor : inputs.tensors)
+    bytes += countBytes(tensor.getElementType(), tensor.getShape());
   for (unsigned i = 0; i < entry.resultNames.size(); ++i) {
     llvm::Expected<SmallVector<int64_t>> shape = sizes.getResultShape(i);
     if (!shape)
       return shape.takeError();
+    bytes += countBytes(entry.getFunction().getResultTypes()[i], *shape);
+    if (bytes > getMemoryBytes())
+      return makeError("the inputs and results take %.3g GB, more than the %.3g GB of memory of this machine",
+                       bytes * 1e-9, getMemoryBytes() * 1e-9);
     results.emplace_back(getElementTypeOrSelf(entry.getFunction().getResultTypes()[i]), *shape);
   }
   SmallVector<const HostTensor *> arguments;
@@ -264,13 +281,17 @@ static llvm::Error run(MLIRContext *context, bool &passes) {
       return sound.takeError();
     passes &= *sound;
   }
-  // Pictures and tables need no run of the attention itself.
-  bool onlyShows =
-      (explainPlan || maskPicture.getNumOccurrences()) && !check && outputs.empty() && repeat == 0;
-  return onlyShows ? llvm::Error::success() : runEntry(*entry, sizes, *inputs, *options, passes);
+  return onlyShows() ? llvm::Error::success() : runEntry(*entry, sizes, *inputs, *options, passes);
+}
+
+[[noreturn]] static void exitOutOfMemory(void *, const char *reason, bool) {
+  llvm::errs() << "attn-run: out of memory: " << reason << '\n';
+  std::exit(1);
 }
 
 int main(int argc, char **argv) {
+  llvm::install_bad_alloc_error_handler(exitOutOfMemory);
+  llvm::install_out_of_memory_new_handler();
   cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(argc, argv, overview);
   DialectRegistry registry;

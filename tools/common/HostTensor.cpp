@@ -6,11 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/common/HostTensor.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
 
 using namespace mlir;
 using namespace attn;
@@ -34,16 +37,28 @@ std::string attn::formatShape(ArrayRef<int64_t> shape, Type elementType) {
   return text;
 }
 
-void HostTensor::Free::operator()(char *pointer) const { std::free(pointer); }
+double attn::countBytes(Type type, ArrayRef<int64_t> shape) {
+  auto bytes = static_cast<double>(getBytesPerElement(getElementTypeOrSelf(type)));
+  for (int64_t size : shape)
+    bytes *= static_cast<double>(size);
+  return bytes;
+}
+
+double attn::getMemoryBytes() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+}
+
+void HostTensor::Unmap::operator()(char *pointer) const { munmap(pointer, size); }
 
 HostTensor::HostTensor(Type elementType, ArrayRef<int64_t> shape)
     : elementType(elementType), shape(shape), elementBytes(getBytesPerElement(elementType)) {
-  // Whole cache lines, so that vector code that is aligned in one tensor is aligned in all.
-  size_t size = (getNumBytes() + 63) / 64 * 64 + 64;
-  bytes.reset(static_cast<char *>(std::aligned_alloc(64, size)));
-  if (!bytes)
-    llvm::report_bad_alloc_error("tensor does not fit into memory", /*GenCrashDiag=*/false);
-  std::memset(bytes.get(), 0, size);
+  // Fresh pages are zero, and vector code that is aligned in one tensor is aligned in all.
+  size_t size = getNumBytes() + 64;
+  void *pages =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED)
+    llvm::report_bad_alloc_error("a tensor does not fit into memory", /*GenCrashDiag=*/false);
+  bytes = std::unique_ptr<char, Unmap>(static_cast<char *>(pages), Unmap{size});
 }
 
 int64_t HostTensor::getNumElements() const {
@@ -112,10 +127,12 @@ void HostTensor::set(int64_t index, double value) {
     return store<uint8_t>(base, index, value != 0);
   // A conversion out of the range of the integer type is undefined behaviour in C++.
   double limit = std::ldexp(1.0, 8 * static_cast<int>(elementBytes) - 1);
-  auto integer = std::isnan(value) ? 0
-                 : value >= limit  ? static_cast<int64_t>(limit / 2 - 1) * 2 + 1
-                 : value < -limit  ? static_cast<int64_t>(-limit)
-                                   : static_cast<int64_t>(value);
+  // The largest integer of 64 bits is no double.
+  int64_t largest = INT64_MAX >> (64 - 8 * elementBytes);
+  int64_t integer = std::isnan(value) ? 0
+                    : value >= limit  ? largest
+                    : value < -limit  ? -largest - 1
+                                      : static_cast<int64_t>(value);
   switch (elementBytes) {
   case 1:
     return store<int8_t>(base, index, static_cast<int8_t>(integer));
@@ -130,7 +147,9 @@ void HostTensor::set(int64_t index, double value) {
 
 HostTensor HostTensor::castTo(Type type) const {
   HostTensor result(type, shape);
-  if (type == elementType) {
+  bool isSame = type == elementType || (type.isIndex() && elementType.isInteger(64)) ||
+                (type.isInteger(64) && elementType.isIndex());
+  if (isSame) {
     std::memcpy(result.getData(), getData(), getNumBytes());
     return result;
   }

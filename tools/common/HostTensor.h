@@ -18,7 +18,7 @@ namespace attn {
 class HostTensor {
 public:
   HostTensor() = default;
-  /// Zero-filled.
+  /// Zero-filled; takes no memory where nothing is written.
   HostTensor(mlir::Type elementType, llvm::ArrayRef<int64_t> shape);
 
   mlir::Type getElementType() const { return elementType; }
@@ -37,17 +37,24 @@ public:
   HostTensor castTo(mlir::Type type) const;
 
 private:
-  struct Free {
+  struct Unmap {
+    size_t size;
     void operator()(char *pointer) const;
   };
   mlir::Type elementType;
   llvm::SmallVector<int64_t> shape;
   int64_t elementBytes = 0;
-  std::unique_ptr<char, Free> bytes;
+  std::unique_ptr<char, Unmap> bytes;
 };
 
 /// Bytes that an element takes in memory: an i1 takes one, an index eight.
 int64_t getBytesPerElement(mlir::Type elementType);
+
+/// Bytes of a tensor of any size; `type` may be a scalar's.
+double countBytes(mlir::Type type, llvm::ArrayRef<int64_t> shape);
+
+/// Bytes of memory that this machine has.
+double getMemoryBytes();
 
 /// "2x8x128x64xf32"; "f32" for rank 0.
 std::string formatShape(llvm::ArrayRef<int64_t> shape, mlir::Type elementType);

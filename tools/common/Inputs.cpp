@@ -6,11 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/common/Inputs.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "tools/common/Fill.h"
 #include "tools/common/Npy.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 #include <cmath>
+#include <cstring>
 
 using namespace mlir;
 using namespace attn;
@@ -59,6 +62,37 @@ static bool isSameElement(Type given, Type wanted) {
   return given == wanted || (wanted.isIndex() && given.isInteger(64));
 }
 
+static HostTensor makeScalar(Type type, double value) {
+  HostTensor scalar(type, {});
+  scalar.set(0, value);
+  return scalar;
+}
+
+/// `value` is what `text` says, rounded.
+static llvm::Expected<HostTensor> makeInteger(Type type, const std::string &name, StringRef text,
+                                              double value) {
+  int64_t integer;
+  if (text.getAsInteger(10, integer)) { // such as 1e6
+    if (value != std::floor(value))
+      return makeError("%%%s: expected a whole number (%s), got '%s'", name.c_str(), toText(type).c_str(),
+                       text.str().c_str());
+    if (std::abs(value) > 0x1p53)
+      return makeError("%%%s: expected a number that fits %s, got '%s'", name.c_str(), toText(type).c_str(),
+                       text.str().c_str());
+    integer = static_cast<int64_t>(value);
+  }
+  // MLIR's integers are signless.
+  unsigned width = type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
+  if (width < 64 && !llvm::isIntN(width, integer) && !llvm::isUIntN(width, integer))
+    return makeError("%%%s: expected a number that fits %s, got '%s'", name.c_str(), toText(type).c_str(),
+                     text.str().c_str());
+  HostTensor scalar(type, {});
+  if (type.isInteger(1))
+    integer &= 1;
+  std::memcpy(scalar.getData(), &integer, scalar.getNumBytes());
+  return std::move(scalar);
+}
+
 static llvm::Expected<HostTensor> loadInput(const EntryPoint &entry, unsigned argument, StringRef text,
                                             bool cast) {
   Type type = entry.getFunction().getArgument(argument).getType();
@@ -66,14 +100,9 @@ static llvm::Expected<HostTensor> loadInput(const EntryPoint &entry, unsigned ar
   const std::string &name = entry.argNames[argument];
   if (!isa<RankedTensorType>(type)) {
     double value;
-    if (!text.getAsDouble(value)) {
-      if (!isa<FloatType>(elementType) && value != std::floor(value))
-        return makeError("%%%s: expected a whole number (%s), got '%s'", name.c_str(), toText(type).c_str(),
-                         text.str().c_str());
-      HostTensor scalar(elementType, {});
-      scalar.set(0, value);
-      return std::move(scalar);
-    }
+    if (!text.getAsDouble(value))
+      return isa<FloatType>(elementType) ? makeScalar(elementType, value)
+                                         : makeInteger(elementType, name, text, value);
   }
   llvm::Expected<HostTensor> tensor = readNpy(text, type.getContext());
   if (!tensor)
@@ -85,6 +114,16 @@ static llvm::Expected<HostTensor> loadInput(const EntryPoint &entry, unsigned ar
   if (tensor->getElementType() != elementType)
     return tensor->castTo(elementType);
   return tensor;
+}
+
+/// Whether only the shape of an argument matters to the plan and to the mask.
+static bool isOnlyMeasured(Value argument) {
+  return llvm::all_of(argument.getUses(), [](OpOperand &use) {
+    if (isa<tensor::DimOp>(use.getOwner()))
+      return true;
+    auto op = dyn_cast<AttentionOpInterface>(use.getOwner());
+    return op && !llvm::is_contained(op.getCaptures(), use.get());
+  });
 }
 
 llvm::Expected<Inputs> attn::makeInputs(const EntryPoint &entry, SizeResolver &sizes,
@@ -147,6 +186,16 @@ llvm::Expected<Inputs> attn::makeInputs(const EntryPoint &entry, SizeResolver &s
       return makeError("--fill: %%%s is given by --input already", entry.argNames[named->first].c_str());
     fills[named->first] = *fill;
   }
+  double bytes = 0;
+  auto isFilled = [&](unsigned argument) {
+    return !request.onlyShow || !isOnlyMeasured(entry.getFunction().getArgument(argument));
+  };
+  for (unsigned argument = 0; argument < numArguments; ++argument)
+    if (!loaded[argument] && isFilled(argument))
+      bytes += countBytes(entry.getFunction().getArgument(argument).getType(), sizes.getShape(argument));
+  if (bytes > getMemoryBytes())
+    return makeError("the inputs take %.3g GB, more than the %.3g GB of memory of this machine", bytes * 1e-9,
+                     getMemoryBytes() * 1e-9);
   for (unsigned argument = 0; argument < numArguments; ++argument) {
     if (loaded[argument]) {
       result.sources.push_back(texts[argument].str());
@@ -158,6 +207,11 @@ llvm::Expected<Inputs> attn::makeInputs(const EntryPoint &entry, SizeResolver &s
     if (fill.kind == Fill::normal && !isa<FloatType>(elementType))
       return makeError("--fill: %%%s has integers (%s), which have no normal distribution",
                        entry.argNames[argument].c_str(), toText(elementType).c_str());
+    if (!isFilled(argument)) {
+      result.tensors.emplace_back(elementType, sizes.getShape(argument));
+      result.sources.push_back("not needed");
+      continue;
+    }
     result.tensors.push_back(makeFilled(elementType, sizes.getShape(argument), fill, request.seed, argument));
     result.sources.push_back(formatFill(fill) + ", seed " + std::to_string(request.seed));
   }

@@ -21,6 +21,8 @@ struct InputRequest {
   SharedSizes sizes;
   uint64_t seed = 0;
   bool cast = false;
+  /// Leaves zero what no plan or mask reads: the elements of queries, keys and values.
+  bool onlyShow = false;
 };
 
 struct Inputs {

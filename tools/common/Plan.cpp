@@ -138,6 +138,59 @@ static std::pair<bool, bool> dependsOnBatchAndHead(OnlineAttentionOp op) {
   return {byBatch, !region.getArgument(RangesArgs::head).use_empty()};
 }
 
+namespace {
+struct BlockExtents {
+  int64_t block, length;             ///< of the blocked dimension
+  int64_t streamBlock, streamLength; ///< of the other one
+};
+} // namespace
+
+/// Streamed blocks that the ranges `[first, last)` of one block meet, as disjoint ranges of blocks.
+static SmallVector<std::pair<int64_t, int64_t>> mergeRanges(const HostTensor &ranges, int64_t first,
+                                                            int64_t last, const BlockExtents &extents) {
+  SmallVector<std::pair<int64_t, int64_t>> merged;
+  for (int64_t range = first; range < last; ++range) {
+    // Ranges may overlap, be empty or reach beyond the length.
+    auto begin = std::max<int64_t>(static_cast<int64_t>(ranges.get(2 * range)), 0);
+    auto end = std::min(static_cast<int64_t>(ranges.get(2 * range + 1)), extents.streamLength);
+    if (begin < end)
+      merged.emplace_back(begin / extents.streamBlock, (end - 1) / extents.streamBlock + 1);
+  }
+  llvm::sort(merged);
+  size_t size = 0;
+  for (auto [begin, end] : merged)
+    if (size && begin <= merged[size - 1].second)
+      merged[size - 1].second = std::max(merged[size - 1].second, end);
+    else
+      merged[size++] = {begin, end};
+  merged.truncate(size);
+  return merged;
+}
+
+/// Adds what the blocks of one head, whose ranges are `ranges`, visit.
+static void addVisitedBlocks(BlockCounts &counts, const BlockExtents &extents, OnlineAttentionOp op,
+                             const HostTensor &ranges, double weight) {
+  auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());
+  auto numVisited = static_cast<int64_t>(yield.getVisitedBegins().size());
+  int64_t numRanges = ranges.getShape()[1];
+  for (int64_t blocked = 0; blocked < ranges.getShape()[0]; ++blocked) {
+    int64_t first = blocked * numRanges;
+    auto visited = mergeRanges(ranges, first, first + numVisited, extents);
+    auto masked = mergeRanges(ranges, first + numVisited, first + numRanges, extents);
+    int64_t numBlocks = 0, numPartial = 0, streamed = 0;
+    for (auto [begin, end] : visited) {
+      numBlocks += end - begin;
+      streamed += std::min(end * extents.streamBlock, extents.streamLength) - begin * extents.streamBlock;
+      for (auto [maskedBegin, maskedEnd] : masked)
+        numPartial += std::max<int64_t>(std::min(end, maskedEnd) - std::max(begin, maskedBegin), 0);
+    }
+    int64_t size = std::min(extents.block, extents.length - blocked * extents.block);
+    counts.visited += weight * static_cast<double>(numBlocks);
+    counts.partial += weight * static_cast<double>(numPartial);
+    counts.visitedPairs += weight * static_cast<double>(size) * static_cast<double>(streamed);
+  }
+}
+
 llvm::Expected<AttentionCost> PlannedEntry::getCost(OnlineAttentionOp op, ArrayRef<HostTensor> inputs) const {
   struct Wanted {
     Value tensor;
@@ -160,10 +213,14 @@ llvm::Expected<AttentionCost> PlannedEntry::getCost(OnlineAttentionOp op, ArrayR
   ScheduleAttr schedule = op.getSchedule();
   AttentionCost cost;
 
-  // Blocks: of one head, or of each where the ranges depend on it.
-  MaskBlocks grid = makeUnmaskedBlocks(qLen, kvLen, schedule.getBlockM(), schedule.getBlockN());
+  // Blocks: of one head, or of each where the ranges depend on it. They are counted and not listed: a long
+  // sequence has billions of them.
+  auto countBlocks = [](int64_t length, int64_t block) {
+    return static_cast<double>((length + block - 1) / block);
+  };
   auto heads = static_cast<double>(batch * qHeads);
-  cost.blocks.total = heads * static_cast<double>(grid.rows * grid.columns);
+  cost.blocks.total =
+      heads * countBlocks(qLen, schedule.getBlockM()) * countBlocks(kvLen, schedule.getBlockN());
   cost.blocks.totalPairs = heads * static_cast<double>(qLen) * static_cast<double>(kvLen);
   if (op.getRanges().empty()) {
     cost.blocks.visited = cost.blocks.total;
@@ -172,24 +229,19 @@ llvm::Expected<AttentionCost> PlannedEntry::getCost(OnlineAttentionOp op, ArrayR
     llvm::Expected<Program> program = compileRanges(op);
     if (!program)
       return program.takeError();
-    auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());
     auto [byBatch, byHead] = dependsOnBatchAndHead(op);
     int64_t numBatch = byBatch ? batch : std::min<int64_t>(batch, 1),
             numHeads = byHead ? qHeads : std::min<int64_t>(qHeads, 1);
     double weight = numBatch * numHeads ? heads / static_cast<double>(numBatch * numHeads) : 0;
+    BlockExtents extents{schedule.getBlockM(), qLen, schedule.getBlockN(), kvLen};
+    if (op.blocksKeys())
+      extents = {extents.streamBlock, kvLen, extents.block, qLen};
     for (int64_t b = 0; b < numBatch; ++b)
       for (int64_t h = 0; h < numHeads; ++h) {
-        int64_t block = op.blocksKeys() ? grid.blockN : grid.blockM;
-        llvm::Expected<HostTensor> ranges = runRanges(*program, op, b, h, block, inputs);
+        llvm::Expected<HostTensor> ranges = runRanges(*program, op, b, h, extents.block, inputs);
         if (!ranges)
           return ranges.takeError();
-        setPlannedBlocks(grid, *ranges, yield.getVisitedBegins().size(), op.blocksKeys());
-        for (auto [index, kind] : llvm::enumerate(grid.planned)) {
-          cost.blocks.visited += kind != MaskBlocks::empty ? weight : 0;
-          cost.blocks.partial += kind == MaskBlocks::partial ? weight : 0;
-          cost.blocks.visitedPairs +=
-              kind != MaskBlocks::empty ? weight * static_cast<double>(grid.kept[index]) : 0;
-        }
+        addVisitedBlocks(cost.blocks, extents, op, *ranges, weight);
       }
   }
 
