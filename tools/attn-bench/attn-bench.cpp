@@ -180,6 +180,11 @@ static llvm::Error configure(ProgramOptions &options) {
   for (int64_t length : lengths)
     if (length < 1)
       return makeError("--n: expected at least 1, got %lld", static_cast<long long>(length));
+  const cl::opt<int64_t> *counts[] = {&batch, &heads, &kvHeads, &kvLen};
+  for (const cl::opt<int64_t> *count : counts)
+    if (count->getNumOccurrences() && *count < 1) // nothing to do takes no time, which is never long enough
+      return makeError("--%s: expected at least 1, got %lld", count->ArgStr.str().c_str(),
+                       static_cast<long long>(*count));
   for (int64_t headDim : headDims)
     if (headDim < 1 || headDim > 512)
       return makeError("--d: expected 1 to 512, got %lld", static_cast<long long>(headDim));
@@ -189,8 +194,10 @@ static llvm::Error configure(ProgramOptions &options) {
 }
 
 int main(int argc, char **argv) {
-  // Google Benchmark takes its options out of argv; only these may come before ours are parsed.
-  benchmark::Initialize(&argc, argv);
+  // Google Benchmark takes its options out of argv, --help among them, whose text would be its own.
+  if (llvm::none_of(llvm::ArrayRef(argv, argc),
+                    [](StringRef word) { return word == "--help" || word == "-help"; }))
+    benchmark::Initialize(&argc, argv);
   cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(argc, argv, overview);
   ProgramOptions options;
