@@ -95,6 +95,8 @@
 // ORDER: attn-run: --order: expected query-outer or key-outer, got 'sideways'
 // RUN: not attn-run %s --entry=one --print-mask --mask-head=4 2>&1 | FileCheck %s --check-prefix=MASKHEAD
 // MASKHEAD: attn-run: --mask-head: expected a number from 0 to 3, got 4
+// RUN: not attn-run %s --entry=two --shape table=1 --print-mask --q-len=100000000 2>&1 | FileCheck %s --check-prefix=PAIRS
+// PAIRS: attn-run: --print-mask: expected at most 4.4e+12 pairs, since the mask is evaluated at each, got 1e+16
 // RUN: not attn-run %s --entry=one --print-mask=%t/missing/mask.svg 2>&1 | FileCheck %s --check-prefix=SVG
 // SVG: attn-run: --print-mask: {{.*}}missing/mask.svg: No such file or directory
 // RUN: not attn-run %s --entry=one --output %t/missing/o.npy 2>&1 | FileCheck %s --check-prefix=OUTPUT

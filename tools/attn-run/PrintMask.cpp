@@ -30,6 +30,12 @@ llvm::Expected<bool> attn::printMask(llvm::raw_ostream &os, const EntryPoint &en
   std::optional<int64_t> qLen = sizes.getSize(op.getQuery(), 2), kvLen = sizes.getSize(op.getKey(), 2);
   if (!qLen || !kvLen)
     return makeError("--print-mask: the lengths of the attention do not follow from the inputs");
+  constexpr double maxPairs = 0x1p42; // minutes
+  if (double pairs = static_cast<double>(*qLen) * static_cast<double>(*kvLen);
+      pairs > maxPairs && !op.getMask().empty())
+    return makeError(
+        "--print-mask: expected at most %.2g pairs, since the mask is evaluated at each, got %.2g", maxPairs,
+        pairs);
   int64_t block = request.block ? request.block : chooseMaskBlock(*qLen, *kvLen);
   constexpr double maxBlocks = 1 << 24;
   if (block < 1 || (static_cast<double>(*qLen) / static_cast<double>(block)) *
