@@ -63,8 +63,13 @@ static LogicalResult verifyRequiredOperands(Operation *op, ArrayRef<int32_t> seg
          << segmentSizes.size() << " ones, got " << segmentSizes;
 }
 
-/// The shape and element type constraints (A1) to (A3), (A7) and (A8).
+/// The constraints (A1) to (A3) and (A7) to (A9).
 static LogicalResult verifyInputs(AttentionOpInterface op) {
+  for (NamedAttribute attribute : op->getDiscardableAttrs())
+    if (!attribute.getName().strref().contains('.'))
+      return op->emitOpError("has no attribute '")
+             << attribute.getName().strref() << "'; it would be ignored [A9]";
+
   RankedTensorType query = op.getQuery().getType(), key = op.getKey().getType(),
                    value = op.getValue().getType();
   for (auto [name, type] : {std::pair("key", key), std::pair("value", value)})

@@ -70,6 +70,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     - (A6) the regions hold only the operations listed above.
     - (A7) the scale is finite in the compute type.
     - (A8) q_len and kv_len are at most 2^31 - 1: indices in regions have 32 bits.
+    - (A9) it has no attribute but the scale and those of other dialects (whose names have a dot): what nobody knows would be
+      ignored.
 
     Example: ALiBi under a causal mask, 16 query heads on 4 key heads.
     ```mlir
@@ -230,11 +232,11 @@ def Attn_MergeOp : Attn_Op<"merge", [
     Pure, AllTypesMatch<["lhs_out", "rhs_out", "out"]>, AllTypesMatch<["lhs_lse", "rhs_lse", "lse"]>]> {
   let summary = "Combines the attention over two disjoint sets of keys";
   let description = [{
-    For each row, with m = max(lhs_lse, rhs_lse):
+    For each row, with m = max(lhs_lse, rhs_lse), l = exp(lhs_lse - m) and r = exp(rhs_lse - m):
 
     ```
-    lse = m + log(exp(lhs_lse - m) + exp(rhs_lse - m))
-    out = exp(lhs_lse - lse) * lhs_out + exp(rhs_lse - lse) * rhs_out
+    lse = m + log(l + r)
+    out = (l * lhs_out + r * rhs_out) / (l + r)
     ```
 
     A side with lse = -inf contributes exactly nothing, whatever its out; two such sides give out = 0 and lse = -inf. The sum

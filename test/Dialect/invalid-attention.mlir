@@ -477,3 +477,20 @@ func.func @long_keys(%q: !q, %k: tensor<2x4x9223372036854775807x8xf32>) {
   attn.attention %q, %q, %k : (!q, !q, tensor<2x4x9223372036854775807x8xf32>) -> (!q, tensor<2x4x?xf32>)
   return
 }
+
+// -----
+
+!q = tensor<2x4x3x8xf32>
+func.func @unknown_attribute(%q: !q) {
+  // expected-error @+1 {{'attn.attention' op has no attribute 'dropout'; it would be ignored [A9]}}
+  attn.attention %q, %q, %q {dropout = 0.1 : f64} : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+!q = tensor<2x4x3x8xf32>
+func.func @attribute_of_another_dialect(%q: !q) {
+  attn.attention %q, %q, %q {profiler.id = 3 : i64} : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
+  return
+}

@@ -58,7 +58,7 @@ func.func @attention_plain(%q: tensor<1x8x?x64xf32>, %k: tensor<1x8x?x64xf32>, %
 // CHECK: attn.q_len %b
 // CHECK: attn.kv_len %b
 // CHECK: attn.yield %{{.*}} : i1
-// CHECK: } {note = "kept"} : (tensor<?x16x?x64xbf16>, tensor<?x4x?x64xbf16>, tensor<?x4x?x32xbf16>) -> (tensor<?x16x?x32xbf16>, tensor<?x16x?xf32>)
+// CHECK: } {tool.note = "kept"} : (tensor<?x16x?x64xbf16>, tensor<?x4x?x64xbf16>, tensor<?x4x?x32xbf16>) -> (tensor<?x16x?x32xbf16>, tensor<?x16x?xf32>)
 func.func @attention_all_parts(%q: tensor<?x16x?x64xbf16>, %k: tensor<?x4x?x64xbf16>, %v: tensor<?x4x?x32xbf16>,
                                %slopes: tensor<16xf32>, %cap: f32, %lengths: tensor<?xi32>)
     -> tensor<?x16x?x32xbf16> {
@@ -86,7 +86,7 @@ func.func @attention_all_parts(%q: tensor<?x16x?x64xbf16>, %k: tensor<?x4x?x64xb
       %inside = arith.cmpi slt, %kv_idx, %limit : index
       %keep = arith.andi %causal, %inside : i1
       attn.yield %keep : i1
-    } {note = "kept"} : (tensor<?x16x?x64xbf16>, tensor<?x4x?x64xbf16>, tensor<?x4x?x32xbf16>)
+    } {tool.note = "kept"} : (tensor<?x16x?x64xbf16>, tensor<?x4x?x64xbf16>, tensor<?x4x?x32xbf16>)
       -> (tensor<?x16x?x32xbf16>, tensor<?x16x?xf32>)
   return %out : tensor<?x16x?x32xbf16>
 }
@@ -174,7 +174,7 @@ func.func @backward_plain(%q: tensor<2x8x?x64xf32>, %k: tensor<2x8x?x64xf32>, %v
 // CHECK: attn.accumulate_gradient %{{.*}}, %arg3[%h] : f32, tensor<4xbf16>
 // CHECK: attn.accumulate_gradient %{{.*}}, %arg5[] : f32, f32
 // CHECK: attn.yield %{{.*}} : f32
-// CHECK: } {note} : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x4x?x8xbf16>, tensor<2x4x?xf32>, tensor<2x4x?x8xbf16>, tensor<2x4x?xf32>)
+// CHECK: } {tool.note} : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x4x?x8xbf16>, tensor<2x4x?xf32>, tensor<2x4x?x8xbf16>, tensor<2x4x?xf32>)
 // CHECK-SAME: -> (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<4xf32>, tensor<f32>)
 func.func @backward_all_parts(%q: tensor<2x4x?x8xbf16>, %k: tensor<2x2x?x8xbf16>, %lse: tensor<2x4x?xf32>,
                               %slopes: tensor<4xbf16>, %offset: index, %cap: f32) {
@@ -199,7 +199,7 @@ func.func @backward_all_parts(%q: tensor<2x4x?x8xbf16>, %k: tensor<2x2x?x8xbf16>
         attn.accumulate_gradient %d_cap, %cap[] : f32, f32
       }
       attn.yield %d_sum : f32
-    } {note} : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x4x?x8xbf16>,
+    } {tool.note} : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x4x?x8xbf16>,
                 tensor<2x4x?xf32>, tensor<2x4x?x8xbf16>, tensor<2x4x?xf32>)
     -> (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<4xf32>, tensor<f32>)
   return
@@ -215,7 +215,7 @@ func.func @backward_all_parts(%q: tensor<2x4x?x8xbf16>, %k: tensor<2x2x?x8xbf16>
 // CHECK-SAME: mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
 // CHECK: } ranges(%b: index, %h: index, %begin: index, %end: index) {
 // CHECK: attn.yield_ranges visited(%{{.*}} to %arg1, %begin to %end) masked()
-// CHECK: } {note} : (
+// CHECK: } {tool.note} : (
 // CHECK: attn.online_attention forward {{.*}}kv_splits = 3{{.*}} -> (tensor<3x1x8x?x64xf32>, tensor<3x1x8x?xf32>)
 func.func @online_forward(%q: tensor<1x8x?x64xf32>, %sink: index, %h: tensor<1x8x?x64xf16>) {
   %out, %lse = attn.online_attention forward %q, %q, %q schedule(<block_m = 64, block_n = 64>)
@@ -228,7 +228,7 @@ func.func @online_forward(%q: tensor<1x8x?x64xf32>, %sink: index, %h: tensor<1x8
     } ranges(%b: index, %h: index, %begin: index, %end: index) {
       %c0 = arith.constant 0 : index
       attn.yield_ranges visited(%c0 to %sink, %begin to %end) masked()
-    } {note} : (tensor<1x8x?x64xf32>, tensor<1x8x?x64xf32>, tensor<1x8x?x64xf32>)
+    } {tool.note} : (tensor<1x8x?x64xf32>, tensor<1x8x?x64xf32>, tensor<1x8x?x64xf32>)
     -> (tensor<1x8x?x64xf32>, tensor<1x8x?xf32>)
   %out_3, %lse_3 = attn.online_attention forward %h, %h, %h schedule(<block_m = 64, block_n = 64, kv_splits = 3>)
     : (tensor<1x8x?x64xf16>, tensor<1x8x?x64xf16>, tensor<1x8x?x64xf16>)
