@@ -86,14 +86,18 @@ void attn::decomposeMerge(MergeOp op, const ReferenceOptions &options) {
     return b.add(m,
                  b.log(b.add(weight(lhs, m), weight(rhs, m)))); // -inf + log(0) where neither side has a key
   });
-  Value out = b.generic({{lhsOut, all}, {rhsOut, all}, {lhsLse, row}, {rhsLse, row}, {lse, row}},
-                        {b.empty(outSizes), all}, [&](ValueRange v) {
-                          auto part = [&](Value out, Value lse) {
-                            return b.select(b.isMinusInfinity(lse), b.constant(0.0),
-                                            b.mul(b.exp(b.sub(lse, v[4])), b.widen(out)));
-                          };
-                          return b.add(part(v[0], b.widen(v[2])), part(v[1], b.widen(v[3])));
-                        });
+  // Weights relative to the larger side, not to the new lse, whose rounding they would all have.
+  Value out = b.generic(
+      {{lhsOut, all}, {rhsOut, all}, {lhsLse, row}, {rhsLse, row}}, {b.empty(outSizes), all},
+      [&](ValueRange v) {
+        Value lhs = b.widen(v[2]), rhs = b.widen(v[3]), m = b.max(lhs, rhs);
+        Value lhsWeight = weight(lhs, m), rhsWeight = weight(rhs, m);
+        auto part = [&](Value out, Value lse, Value weight) {
+          return b.select(b.isMinusInfinity(lse), b.constant(0.0), b.mul(weight, b.widen(out)));
+        };
+        Value sum = b.add(part(v[0], lhs, lhsWeight), part(v[1], rhs, rhsWeight));
+        return b.select(b.isMinusInfinity(m), b.constant(0.0), b.div(sum, b.add(lhsWeight, rhsWeight)));
+      });
   b.replaceResult(op.getOut(), b.convert(out, b.resultElement(b.element)));
   b.replaceResult(op.getLse(), b.convert(lse, b.resultElement(op.getLse().getType().getElementType())));
   op.erase();

@@ -4,8 +4,8 @@
 
 // F8: error: 'attn.merge' op f8E4M3FN tensors are not lowered yet
 
-// lse = m + log(exp(l - m) + exp(r - m)) with m = max(l, r), a side of -inf adding exactly 0; then the weighted sum of the
-// outs, where a side of -inf adds exactly 0 whatever its out.
+// lse = m + log(exp(l - m) + exp(r - m)) with m = max(l, r), a side of -inf adding exactly 0; then the weighted mean of the
+// outs, where a side of -inf adds exactly 0 whatever its out; the weights are relative to m.
 // CHECK-LABEL: func @merge(
 // CHECK-SAME: %[[LO:.*]]: tensor<1x2x?x8xf32>, %[[LL:.*]]: tensor<1x2x?xf32>, %[[RO:.*]]: tensor<1x2x?x8xf32>, %[[RL:.*]]: tensor<1x2x?xf32>)
 // CHECK: %[[LSE:.*]] = linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "parallel"]} ins(%[[LL]], %[[RL]] :
@@ -20,14 +20,19 @@
 // CHECK: %[[LOG:.*]] = math.log %[[SUM]]
 // CHECK: %[[NEW:.*]] = arith.addf %[[M]], %[[LOG]]
 // CHECK: linalg.yield %[[NEW]]
-// CHECK: %[[OUT:.*]] = linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%[[LO]], %[[RO]], %[[LL]], %[[RL]], %[[LSE]] :
-// CHECK-NEXT: ^bb0(%[[L:.*]]: f32, %[[R:.*]]: f32, %[[L_LSE:.*]]: f32, %{{.*}}: f32, %[[ALL_LSE:.*]]: f32, %{{.*}}: f32):
+// CHECK: %[[OUT:.*]] = linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%[[LO]], %[[RO]], %[[LL]], %[[RL]] :
+// CHECK-NEXT: ^bb0(%[[L:.*]]: f32, %[[R:.*]]: f32, %[[L_LSE:.*]]: f32, %[[R_LSE:.*]]: f32, %{{.*}}: f32):
+// CHECK: %[[MAX:.*]] = arith.maximumf %[[L_LSE]], %[[R_LSE]]
+// CHECK: %[[L_WEIGHT:.*]] = arith.select
+// CHECK: %[[R_WEIGHT:.*]] = arith.select
 // CHECK: %[[EMPTY:.*]] = arith.cmpf oeq, %[[L_LSE]],
-// CHECK: %[[SHIFTED:.*]] = arith.subf %[[L_LSE]], %[[ALL_LSE]]
-// CHECK: %[[WEIGHT:.*]] = math.exp %[[SHIFTED]]
-// CHECK: %[[PART:.*]] = arith.mulf %[[WEIGHT]], %[[L]]
-// CHECK: arith.select %[[EMPTY]], %{{.*}}, %[[PART]]
-// CHECK: arith.addf
+// CHECK: %[[PART:.*]] = arith.mulf %[[L_WEIGHT]], %[[L]]
+// CHECK: %[[L_PART:.*]] = arith.select %[[EMPTY]], %{{.*}}, %[[PART]]
+// CHECK: %[[SUM:.*]] = arith.addf %[[L_PART]], %{{.*}}
+// CHECK: %[[NO_KEY:.*]] = arith.cmpf oeq, %[[MAX]],
+// CHECK: %[[WEIGHTS:.*]] = arith.addf %[[L_WEIGHT]], %[[R_WEIGHT]]
+// CHECK: %[[NORMALISED:.*]] = arith.divf %[[SUM]], %[[WEIGHTS]]
+// CHECK: arith.select %[[NO_KEY]], %{{.*}}, %[[NORMALISED]]
 // CHECK: return %[[OUT]], %[[LSE]]
 func.func @merge(%lo: tensor<1x2x?x8xf32>, %ll: tensor<1x2x?xf32>, %ro: tensor<1x2x?x8xf32>, %rl: tensor<1x2x?xf32>)
     -> (tensor<1x2x?x8xf32>, tensor<1x2x?xf32>) {
