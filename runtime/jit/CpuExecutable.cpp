@@ -35,6 +35,15 @@ void __extendhfsf2();
 void __truncsfhf2();
 void __truncdfhf2();
 }
+
+/// __truncsfbf2, which LLVM calls to store an argument of bf16: nearest, ties to even. A bf16 is returned in
+/// the low bits of the register that a float is returned in.
+static float truncateToBFloat16(float value) {
+  auto bits = llvm::bit_cast<uint32_t>(value);
+  bool isNaN = (bits & 0x7fffffff) > 0x7f800000;
+  uint32_t rounded = isNaN ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  return llvm::bit_cast<float>(rounded);
+}
 #endif
 
 //===----------------------------------------------------------------------===//
@@ -110,6 +119,7 @@ static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJit() {
   define("__extendhfsf2", &__extendhfsf2);
   define("__truncsfhf2", &__truncsfhf2);
   define("__truncdfhf2", &__truncdfhf2);
+  define("__truncsfbf2", reinterpret_cast<void (*)()>(&truncateToBFloat16));
 #endif
   if (llvm::Error error = (*jit)->getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(symbols))))
     return std::move(error);

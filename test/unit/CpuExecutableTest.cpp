@@ -424,6 +424,37 @@ TEST_F(CpuExecutableTest, SmallFloats) {
   }
 }
 
+/// A scalar goes through the arguments of the function and the context of its parallel loop.
+TEST_F(CpuExecutableTest, SmallScalars) {
+  for (Arch arch : getArchs())
+    for (StringRef name : {"bf16", "f16"}) {
+      std::string text = R"mlir(
+        func.func @f(%a: f32, %x: T, %n: index) -> tensor<?xf32> {
+          %out = memref.alloc(%n) : memref<?xf32>
+          scf.forall (%i) in (%n) {
+            %wide = arith.extf %x : T to f32
+            %sum = arith.addf %wide, %a : f32
+            memref.store %sum, %out[%i] : memref<?xf32>
+          }
+          %r = bufferization.to_tensor %out restrict writable : memref<?xf32> to tensor<?xf32>
+          return %r : tensor<?xf32>
+        })mlir";
+      for (size_t at; (at = text.find(" T")) != std::string::npos;)
+        text.replace(at, 2, " " + name.str());
+      auto executable = compile(text, forArch(arch));
+      Type type = name == "bf16" ? Type(b.getBF16Type()) : Type(b.getF16Type());
+      uint16_t minusThree = name == "bf16" ? 0xc040 : 0xc200;
+      float one = 1;
+      int64_t n = 3;
+      Tensor<float> r(b.getF32Type(), {n});
+      EXPECT_RUNS(executable->run(
+          "f",
+          {ScalarRef{&one, b.getF32Type()}, ScalarRef{&minusThree, type}, ScalarRef{&n, b.getIndexType()}},
+          {r.ref}));
+      EXPECT_EQ(r.values, std::vector<float>(3, -2.0f)) << stringifyArch(arch).str() << " " << name.str();
+    }
+}
+
 //===----------------------------------------------------------------------===//
 // Mathematical functions
 //===----------------------------------------------------------------------===//
