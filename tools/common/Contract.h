@@ -40,6 +40,8 @@ struct ContractCheck {
 
 /// All three have the same shape; `ours` has the type that the ulp is of.
 ContractCheck checkContract(const HostTensor &ours, const HostTensor &standard, const HostTensor &reference);
+/// The same where only the error of the standard computation is known.
+ContractCheck checkContract(const HostTensor &ours, double standardError, const HostTensor &reference);
 
 /// "[0, 3, 17, 5]": the position of an element in a tensor.
 std::string formatPosition(int64_t index, llvm::ArrayRef<int64_t> shape);
