@@ -15,6 +15,7 @@
 #include "runtime/jit/HostTarget.h"
 #include "tools/common/Contract.h"
 #include "gtest/gtest.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace attn;
@@ -245,29 +246,85 @@ std::vector<StridedTensor> CheckedAttention::check(ArrayRef<StridedTensor> input
   return results;
 }
 
+/// Largest |result - exact| of each result of the standard computation.
+static SmallVector<double> getStandardErrors(const CpuExecutable &executable,
+                                             ArrayRef<StridedTensor> inputs) {
+  std::vector<HostTensor> exact = runReference(executable, "exact", inputs);
+  std::vector<HostTensor> standard = runReference(executable, "standard", inputs);
+  SmallVector<double> errors;
+  for (auto [result, expected] : llvm::zip(standard, exact))
+    errors.push_back(getMaxError(result, expected).error);
+  return errors;
+}
+
+static StridedTensor scale(const StridedTensor &tensor, double factor) {
+  HostTensor values = tensor.toHost();
+  for (int64_t i = 0; i < values.getNumElements(); ++i)
+    values.set(i, values.get(i) * factor);
+  StridedTensor scaled(values.getElementType(), values.getShape());
+  scaled.fill(values);
+  return scaled;
+}
+
+/// Where an error comes from a few roundings, how large it is is luck. This is the largest one of several
+/// computations that are the same but for their roundings: with query and key, and value and the gradients,
+/// scaled so that the scores stay and the results scale along.
+static SmallVector<double> getLargestStandardErrors(const CpuExecutable &executable,
+                                                    ArrayRef<StridedTensor> inputs) {
+  size_t numArguments = executable.getSignature("exact").getNumInputs();
+  SmallVector<double> largest;
+  for (double factor : {0.71, 0.83, 1.19, 1.37, 1.71}) {
+    double ofQuery = factor, ofValue = 2.1 - factor, ofDOut = 1 / (factor + 0.3);
+    std::vector<StridedTensor> scaled = inputs.vec();
+    scaled[0] = scale(inputs[0], ofQuery);
+    scaled[1] = scale(inputs[1], 1 / ofQuery);
+    scaled[2] = scale(inputs[2], ofValue);
+    scaled[numArguments] = scale(inputs[numArguments], ofDOut);
+    if (numArguments + 1 < inputs.size())
+      scaled[numArguments + 1] = scale(inputs[numArguments + 1], ofDOut * ofValue);
+    SmallVector<double> errors = getStandardErrors(executable, scaled);
+    double ofScore = ofDOut * ofValue;
+    SmallVector<double> factors = {ofValue, 1, ofScore / ofQuery, ofScore * ofQuery, ofDOut};
+    factors.resize(errors.size(), ofScore);
+    largest.resize(errors.size());
+    for (auto [maximum, error, factor] : llvm::zip_equal(largest, errors, factors))
+      maximum = std::max(maximum, error / factor);
+  }
+  return largest;
+}
+
 void CheckedAttention::expectContract(ArrayRef<StridedTensor> results, ArrayRef<StridedTensor> inputs) {
   if (!compileReferences())
     return;
-  const CpuExecutable &standardExecutable = bounding ? *bounding : *reference;
-  std::vector<HostTensor> exact = runReference(*reference, "exact", inputs),
-                          standard = runReference(standardExecutable, "standard", inputs), exactOfStandard;
-  if (bounding)
-    exactOfStandard = runReference(*bounding, "exact", inputs);
+  const CpuExecutable &standard = bounding ? *bounding : *reference;
+  std::vector<HostTensor> exact = runReference(*reference, "exact", inputs);
+  SmallVector<double> standardErrors = getStandardErrors(standard, inputs), largestStandardErrors;
   ASSERT_LE(results.size(), exact.size());
   for (auto [index, strided] : llvm::enumerate(results)) {
     std::string name = index == 0 ? "out" : index == 1 ? "lse" : "gradient " + std::to_string(index - 2);
     EXPECT_TRUE(strided.isPaddingUntouched()) << name << ": memory between the elements was written";
     HostTensor result = strided.toHost();
-    ContractCheck check = checkContract(result, standard[index], exact[index]);
-    if (bounding) {
-      check.bound = checkContract(standard[index], standard[index], exactOfStandard[index]).bound;
-      check.bound = std::ldexp(check.bound, 24 - 53);
-      check.passes = check.ours.error <= check.bound;
+    for (int64_t i = 0; i < exact[index].getNumElements(); ++i)
+      ASSERT_FALSE(std::isnan(exact[index].get(i))) << name << ": the reference is NaN";
+    auto check = [&, index = index](double standardError) {
+      ContractCheck check = checkContract(result, standardError, exact[index]);
+      if (bounding) {
+        // The reference is in f64 too: its own error comes on top.
+        check.bound = std::ldexp(3 * standardError, 24 - 53) + check.ulp;
+        check.passes = check.ours.error <= check.bound;
+      }
+      return check;
+    };
+    ContractCheck checked = check(standardErrors[index]);
+    if (!checked.passes && std::isfinite(checked.ours.error)) {
+      if (largestStandardErrors.empty())
+        largestStandardErrors = getLargestStandardErrors(standard, inputs);
+      checked = check(std::max(standardErrors[index], largestStandardErrors[index]));
     }
-    EXPECT_TRUE(check.passes) << name << " " << formatPosition(check.ours.index, result.getShape()) << ": "
-                              << result.get(check.ours.index) << ", expected "
-                              << exact[index].get(check.ours.index) << "\nerror " << check.ours.error
-                              << ", bound " << check.bound << ", standard error " << check.standardError
-                              << ", ulp " << check.ulp;
+    EXPECT_TRUE(checked.passes) << name << " " << formatPosition(checked.ours.index, result.getShape())
+                                << ": " << result.get(checked.ours.index) << ", expected "
+                                << exact[index].get(checked.ours.index) << "\nerror " << checked.ours.error
+                                << ", bound " << checked.bound << ", standard error "
+                                << checked.standardError;
   }
 }

@@ -171,7 +171,12 @@ RandomAttention makeRandomAttention(uint64_t seed, llvm::StringRef elementType) 
   RegionWriter writer(random, compute, result.arguments, getShape);
   std::string score = random.chance(75) ? writer.writeScore() : "";
   bool wantsMask = random.chance(75);
-  std::string mask = wantsMask || writer.needsMask() ? writer.writeMask() : "";
+  if (random.chance(20))
+    result.poisonedKey = random.below(40);
+  if (random.chance(20))
+    result.poisonedQuery = random.below(40);
+  bool needsMask = writer.needsMask() || result.poisonedKey >= 0 || result.poisonedQuery >= 0;
+  std::string mask = wantsMask || needsMask ? writer.writeMask(result.poisonedKey, result.poisonedQuery) : "";
 
   std::vector<std::string> parameters, captures;
   std::vector<std::string> operandTypes;

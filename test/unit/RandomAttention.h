@@ -61,6 +61,8 @@ struct RandomAttention {
   std::vector<RunSizes> runs;
   std::string elementType;
   int64_t valueDim;
+  /// A key and a query that the mask drops and that hold NaN, in every tensor; -1 for none.
+  int64_t poisonedKey = -1, poisonedQuery = -1;
   attn::ProgramOptions options;
 
   /// The text, and what it does not say: sizes, schedule, target.

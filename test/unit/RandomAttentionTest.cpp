@@ -97,6 +97,17 @@ static SmallVector<int64_t> chooseStrides(Random &random, ArrayRef<int64_t> shap
   return strides;
 }
 
+/// Makes a row, of all batch entries and heads, NaN.
+static void poisonRow(StridedTensor &tensor, int64_t row) {
+  if (row < 0 || row >= tensor.getShape()[2])
+    return;
+  StridedTensor part = tensor.slice(2, row, row + 1);
+  HostTensor values = part.toHost();
+  for (int64_t i = 0; i < values.getNumElements(); ++i)
+    values.set(i, NAN);
+  part.fill(values);
+}
+
 /// The arguments, then d_out and d_lse.
 static std::vector<StridedTensor> makeInputs(MLIRContext &context, const RandomAttention &attention,
                                              const RunSizes &sizes, uint64_t seed, Random &random) {
@@ -120,6 +131,11 @@ static std::vector<StridedTensor> makeInputs(MLIRContext &context, const RandomA
   gradient.elementType = attention.elementType == "f64" ? "f64" : "f32";
   if (attention.withDLse)
     add(gradient, ArrayRef(outShape).drop_back());
+  size_t dOut = attention.arguments.size();
+  // A stride of 0 makes one row of all: then all would be poisoned.
+  for (size_t input : {size_t(0), size_t(1), size_t(2), dOut})
+    if (inputs[input].ref().strides[2] != 0)
+      poisonRow(inputs[input], input == 1 || input == 2 ? attention.poisonedKey : attention.poisonedQuery);
   return inputs;
 }
 

@@ -482,12 +482,17 @@ std::string RegionWriter::formula(int depth) {
   }
 }
 
-std::string RegionWriter::writeMask() {
+std::string RegionWriter::writeMask(int64_t droppedKey, int64_t droppedQuery) {
   body.clear();
   Text keep = formula(2);
-  if (needsCausal) {
-    Text causal = compare("sle", "%j", "%i");
-    keep = define("arith.andi " + keep + ", " + causal + " : i1");
-  }
+  auto restrict = [&](const Text &condition) {
+    keep = define("arith.andi " + keep + ", " + condition + " : i1");
+  };
+  if (needsCausal)
+    restrict(compare("sle", "%j", "%i"));
+  if (droppedKey >= 0)
+    restrict(compare("ne", "%j", integer(droppedKey)));
+  if (droppedQuery >= 0)
+    restrict(compare("ne", "%i", integer(droppedQuery)));
   return body + "      attn.yield " + keep + " : i1\n";
 }

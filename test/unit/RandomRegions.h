@@ -42,7 +42,8 @@ public:
   /// reads are in bounds only where a causal mask keeps the pair.
   std::string writeScore();
   bool needsMask() const { return needsCausal; }
-  std::string writeMask();
+  /// Drops `droppedKey` and `droppedQuery`, where they are not negative, whatever else it does.
+  std::string writeMask(int64_t droppedKey, int64_t droppedQuery);
 
 private:
   using Text = std::string;

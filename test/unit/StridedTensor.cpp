@@ -15,6 +15,8 @@
 using namespace mlir;
 using namespace attn;
 
+static constexpr int64_t kMaxFilledBytes = int64_t(1) << 28;
+
 static SmallVector<int64_t> getRowMajorStrides(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> strides(shape.size());
   int64_t stride = 1;
@@ -26,8 +28,7 @@ static SmallVector<int64_t> getRowMajorStrides(ArrayRef<int64_t> shape) {
 StridedTensor::StridedTensor(Type elementType, ArrayRef<int64_t> shape)
     : StridedTensor(elementType, shape, getRowMajorStrides(shape)) {}
 
-StridedTensor::StridedTensor(Type elementType, ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
-                             bool sparse)
+StridedTensor::StridedTensor(Type elementType, ArrayRef<int64_t> shape, ArrayRef<int64_t> strides, bool zero)
     : elementBytes(getBytesPerElement(elementType)) {
   int64_t numElements = 1;
   for (auto [size, stride] : llvm::zip_equal(shape, strides))
@@ -43,12 +44,16 @@ StridedTensor::StridedTensor(Type elementType, ArrayRef<int64_t> shape, ArrayRef
     llvm::report_fatal_error("the test cannot reserve memory", /*gen_crash_diag=*/false);
   mprotect(static_cast<char *>(memory) + reserved, page, PROT_NONE);
   pages = std::shared_ptr<void>(memory, [=](void *memory) { munmap(memory, reserved + page); });
-  if (!sparse)
-    std::memset(memory, 0xff, reserved);
   buffer.data = static_cast<char *>(memory) + reserved - numBytes;
   buffer.shape.assign(shape.begin(), shape.end());
   buffer.strides.assign(strides.begin(), strides.end());
   buffer.elementType = elementType;
+  if (zero)
+    return;
+  if (numBytes <= kMaxFilledBytes)
+    std::memset(memory, 0xff, reserved);
+  else
+    forEachElement([&](int64_t, char *address) { std::memset(address, 0xff, elementBytes); });
 }
 
 void StridedTensor::forEachElement(function_ref<void(int64_t, char *)> visit) const {
@@ -82,7 +87,25 @@ HostTensor StridedTensor::toHost() const {
   return tensor;
 }
 
+StridedTensor StridedTensor::slice(unsigned dim, int64_t begin, int64_t end) const {
+  StridedTensor view = *this;
+  int64_t offset = begin * buffer.strides[dim] * elementBytes;
+  view.buffer.data = static_cast<char *>(buffer.data) + offset;
+  view.buffer.shape[dim] = end - begin;
+  view.numBytes -= offset;
+  return view;
+}
+
+StridedTensor StridedTensor::at(int64_t index) const {
+  StridedTensor view = slice(0, index, index + 1);
+  view.buffer.shape.erase(view.buffer.shape.begin());
+  view.buffer.strides.erase(view.buffer.strides.begin());
+  return view;
+}
+
 bool StridedTensor::isPaddingUntouched() const {
+  if (numBytes > kMaxFilledBytes)
+    return true;
   auto *data = static_cast<const char *>(buffer.data);
   std::vector<bool> isElement(numBytes, false);
   forEachElement(

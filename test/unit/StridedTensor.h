@@ -12,13 +12,13 @@
 #include "tools/common/HostTensor.h"
 
 /// Memory with any non-negative strides, 0 included. It ends at a page that nobody may touch, so that a read
-/// or a write behind the last element ends the process, and it is only reserved: what is not written takes no
-/// memory. All bytes but those of `fill` are 0xff, a NaN in every floating type, unless it is `sparse`: then
-/// they are 0.
+/// or a write behind the last element ends the process. All bytes are 0xff at first, a NaN in every floating
+/// type; where elements lie so far apart that the memory can only be reserved, only those of the elements.
+/// With `zero` all are 0, and take no memory.
 class StridedTensor {
 public:
   StridedTensor(mlir::Type elementType, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides,
-                bool sparse = false);
+                bool zero = false);
   /// Row-major.
   StridedTensor(mlir::Type elementType, llvm::ArrayRef<int64_t> shape);
 
@@ -27,6 +27,9 @@ public:
   /// Writes the elements of `tensor`, of the same shape and type; where a stride is 0 the last one stays.
   void fill(const attn::HostTensor &tensor);
   attn::HostTensor toHost() const;
+  /// A view of elements [begin, end) of a dimension, and of one element of the first dimension.
+  StridedTensor slice(unsigned dim, int64_t begin, int64_t end) const;
+  StridedTensor at(int64_t index) const;
   /// Whether all memory that belongs to no element is as it was made.
   bool isPaddingUntouched() const;
 
