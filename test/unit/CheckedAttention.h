@@ -39,14 +39,27 @@ public:
                                         ChooseStrides strides = nullptr) const;
   /// As `run`; checks every result against the numeric contract.
   std::vector<StridedTensor> check(llvm::ArrayRef<StridedTensor> inputs, ChooseStrides strides = nullptr);
+
+  using Rerun = llvm::function_ref<std::vector<StridedTensor>(llvm::ArrayRef<StridedTensor> inputs)>;
   /// Checks results that come from elsewhere: all, or only the first ones.
-  void expectContract(llvm::ArrayRef<StridedTensor> results, llvm::ArrayRef<StridedTensor> inputs);
+  ///
+  /// Where an error comes from a few roundings, how large it is is luck. If one is above its bound, the
+  /// largest errors of several computations, ours and the standard one, are compared; `rerun` is ours.
+  void expectContract(llvm::ArrayRef<StridedTensor> results, llvm::ArrayRef<StridedTensor> inputs,
+                      Rerun rerun = nullptr);
 
   /// False after a failure to compile.
   bool isCompiled() const { return tiled != nullptr; }
 
 private:
+  /// The largest error of each result, and that of the standard computation.
+  struct Errors {
+    llvm::SmallVector<double> ours, standard;
+  };
+
   bool compileReferences();
+  Errors measure(llvm::ArrayRef<StridedTensor> results, llvm::ArrayRef<StridedTensor> inputs) const;
+  void addErrorsOfScaled(Errors &errors, llvm::ArrayRef<StridedTensor> inputs, Rerun rerun) const;
 
   mlir::MLIRContext &context;
   std::string text;

@@ -16,6 +16,7 @@
 // | 98, 100 | concurrent builds, rebuilds on network file systems | the CPU compiler keeps no files |
 // | 102 | module handle used after a context change | no device contexts |
 // | 104 | a version of ptxas compiles wrongly | no ptxas |
+// | 88 | (in part) an engine library is missing | there is none to be missing |
 //
 // Packed sequences (rows 20, 48, 68, 70, 72) are here as what they are until there are offset operands:
 // lengths and document numbers in captured tensors. f8 tensors (50, 52) are refused.

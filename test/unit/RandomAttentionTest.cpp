@@ -185,7 +185,7 @@ int main(int argc, char **argv) {
   testing::InitGoogleTest(&argc, argv);
   llvm::sys::PrintStackTraceOnErrorSignal(argv[0]);
   llvm::EnablePrettyStackTrace();
-  uint64_t first = 0, last = 23;
+  uint64_t first = 0, last = 29;
   bool print = false;
   for (StringRef argument : llvm::ArrayRef(argv, argc).drop_front()) {
     if (argument == "--print") {

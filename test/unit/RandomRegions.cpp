@@ -390,6 +390,8 @@ std::string RegionWriter::writeScore() {
   Text score = "%s";
   for (int64_t changes = 1 + random.below(3); changes > 0; --changes)
     score = changeScore(score);
+  if (random.chance(3)) // the gradient of query and key is 0
+    score = readReal(Values::normal);
   // A score of -inf drops its pair like a mask.
   if (random.chance(15))
     score = binary("arith.addf", score, readReal(Values::withInfinity));
