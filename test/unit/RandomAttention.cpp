@@ -101,7 +101,8 @@ static ProgramOptions chooseOptions(Random &random) {
     options.target = "host";
   options.threads = 1 + static_cast<int>(random.below(3));
   // 32 is a multiple of two vectors of every target.
-  auto chooseBlock = [&]() -> int64_t { return random.chance(50) ? 0 : 32 * (1 + random.below(4)); };
+  static constexpr int64_t blocks[] = {0, 0, 0, 32, 32, 32, 64, 96};
+  auto chooseBlock = [&]() -> int64_t { return random.oneOf(blocks); };
   options.lowering.blockM = chooseBlock();
   options.lowering.blockN = chooseBlock();
   if (random.chance(25))
