@@ -1,0 +1,105 @@
+//===- copy.cuh - copies between global and shared memory -------*- C++ -*-===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// All `Threads` threads of the block (threadIdx.x) take part in each copy. Rows are `stride` elements apart
+// in global memory.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attn/shared_tile.cuh"
+
+namespace attn {
+
+/// Starts copying rows 0 to valid_rows - 1 of a matrix with ValidColumns columns into a tile. What the matrix
+/// does not have is zero in the tile, and not read. Complete after wait_group and a barrier.
+///
+/// Alignment is what the address and the stride are known to be a multiple of, in bytes: 16, 8 or 4 use
+/// cp.async of that size, less uses plain loads and stores, to which the same barrier applies.
+template <int Threads, int ValidColumns, int Alignment = 16, typename T, int Rows, int Columns>
+__device__ __forceinline__ void copy_async(const SharedTile<T, Rows, Columns> &tile, const T *global,
+                                           int64 stride, int valid_rows) {
+  using Tile = SharedTile<T, Rows, Columns>;
+  static_assert(ValidColumns <= Columns, "the matrix is wider than the tile");
+  constexpr int kChunks = Tile::kRowChunks, kElements = Tile::kChunkElements;
+  constexpr int kSteps = (Rows * kChunks + Threads - 1) / Threads;
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    // Where the threads make up whole rows each keeps its column, and only the row depends on the step.
+    const uint32 index = step * Threads + threadIdx.x;
+    const int row =
+        Threads % kChunks == 0 ? threadIdx.x / kChunks + step * (Threads / kChunks) : index / kChunks;
+    const int chunk = Threads % kChunks == 0 ? threadIdx.x % kChunks : index % kChunks;
+    if (Rows * kChunks % Threads != 0 && index >= Rows * kChunks)
+      break;
+    const T *source = global + row * stride + chunk * kElements;
+    int valid = row < valid_rows ? kElements : 0;
+    if constexpr (ValidColumns < Columns)
+      valid = min(valid, max(ValidColumns - chunk * kElements, 0));
+    if constexpr (Alignment >= 16) {
+      cp_async<16>(tile.chunk_address(row, chunk), source, valid * int(sizeof(T)));
+    } else if constexpr (Alignment >= 4) {
+      constexpr int kPart = Alignment / int(sizeof(T));
+#pragma unroll
+      for (int part = 0; part < kElements; part += kPart)
+        cp_async<Alignment>(tile.chunk_address(row, chunk) + part * int(sizeof(T)), source + part,
+                            min(max(valid - part, 0), kPart) * int(sizeof(T)));
+    } else {
+      uint32 words[4];
+#pragma unroll
+      for (int word = 0; word < 4; ++word) {
+        const uint32 low = 2 * word < valid ? source[2 * word].bits : 0;
+        const uint32 high = 2 * word + 1 < valid ? source[2 * word + 1].bits : 0;
+        words[word] = low | high << 16;
+      }
+      *reinterpret_cast<uint4 *>(tile.chunk(row, chunk)) = make_uint4(words[0], words[1], words[2], words[3]);
+    }
+  }
+}
+
+/// The same for a vector of f32; elements from `valid` on are zero.
+template <int Threads, int Size>
+__device__ __forceinline__ void copy_async(const SharedVector<float, Size> &vector, const float *global,
+                                           int valid) {
+#pragma unroll
+  for (int first = 0; first < Size; first += Threads) {
+    const int index = first + int(threadIdx.x);
+    if (Size % Threads == 0 || index < Size)
+      cp_async<4>(shared_address(vector.data() + index), global + index, index < valid ? 4 : 0);
+  }
+}
+
+/// Stores rows 0 to valid_rows - 1 and columns 0 to ValidColumns - 1 of a tile to global memory, in whole
+/// rows, with accesses of up to 16 bytes.
+template <int Threads, int ValidColumns, int Alignment = 16, typename T, int Rows, int Columns>
+__device__ __forceinline__ void copy(T *global, int64 stride, int valid_rows,
+                                     const SharedTile<T, Rows, Columns> &tile) {
+  using Tile = SharedTile<T, Rows, Columns>;
+  constexpr int kChunks = Tile::kRowChunks, kElements = Tile::kChunkElements;
+  constexpr int kSteps = (Rows * kChunks + Threads - 1) / Threads;
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    const uint32 index = step * Threads + threadIdx.x;
+    const int row =
+        Threads % kChunks == 0 ? threadIdx.x / kChunks + step * (Threads / kChunks) : index / kChunks;
+    const int chunk = Threads % kChunks == 0 ? threadIdx.x % kChunks : index % kChunks;
+    if (row >= min(valid_rows, Rows) || chunk * kElements >= ValidColumns)
+      continue;
+    T *target = global + row * stride + chunk * kElements;
+    const T *source = tile.chunk(row, chunk);
+    if (Alignment >= 16 && (ValidColumns % kElements == 0 || (chunk + 1) * kElements <= ValidColumns)) {
+      *reinterpret_cast<uint4 *>(target) = *reinterpret_cast<const uint4 *>(source);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kElements; ++i)
+        if (chunk * kElements + i < ValidColumns)
+          target[i] = source[i];
+    }
+  }
+}
+
+} // namespace attn

@@ -1,0 +1,271 @@
+//===- fragment.cuh - tiles in registers ------------------------*- C++ -*-===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The warps of a block form a grid of WarpsM x WarpsN; warp w stands at (w / WarpsN, w % WarpsN). A tile is
+// cut into WarpsM bands of rows and WarpsN bands of columns, one of each for a warp.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attn/shared_tile.cuh"
+
+namespace attn {
+
+__device__ __forceinline__ int lane_index() { return int(threadIdx.x % 32); }
+__device__ __forceinline__ int warp_index() { return int(threadIdx.x / 32); }
+
+/// An M x N accumulator. A warp holds kRowTiles x kColumnTiles tiles of 16 x 8 in the layout of mma.m16n8k16:
+/// with g = lane / 4 and t = lane % 4, element e of a tile is at row g + 8 (e / 2), column 2t + e % 2.
+template <typename T, int M, int N, int WarpsM, int WarpsN = 1>
+struct Fragment {
+  using Element = T;
+  static constexpr int kRows = M, kColumns = N;
+  static constexpr int kRowTiles = M / (16 * WarpsM), kColumnTiles = N / (8 * WarpsN);
+  static_assert(M % (16 * WarpsM) == 0 && N % (8 * WarpsN) == 0, "each warp holds whole 16 x 8 tiles");
+
+  T data[kRowTiles][kColumnTiles][4];
+
+  /// The first row and column of this warp.
+  __device__ __forceinline__ static int warp_row() { return warp_index() / WarpsN * (M / WarpsM); }
+  __device__ __forceinline__ static int warp_column() { return warp_index() % WarpsN * (N / WarpsN); }
+
+  /// Where element e of row tile i or column tile j stands in the whole tile.
+  __device__ __forceinline__ static int row(int i, int e) {
+    return warp_row() + lane_index() / 4 + 16 * i + e / 2 * 8;
+  }
+  __device__ __forceinline__ static int column(int j, int e) {
+    return warp_column() + lane_index() % 4 * 2 + 8 * j + e % 2;
+  }
+};
+
+/// One value a row of a Fragment with the same M and warp grid: element h of row tile i is row g + 8h of that
+/// tile. The four lanes of a quad, and the WarpsN warps of a band, hold the same values.
+template <typename T, int M, int WarpsM, int WarpsN = 1>
+struct RowVector {
+  using Element = T;
+  static constexpr int kRows = M;
+  static constexpr int kRowTiles = M / (16 * WarpsM);
+
+  T data[kRowTiles][2];
+
+  __device__ __forceinline__ static int row(int i, int h) {
+    return warp_index() / WarpsN * (M / WarpsM) + lane_index() / 4 + 16 * i + 8 * h;
+  }
+};
+
+/// The left operand of a product in registers, M x K, rows split among WarpsM bands; each warp holds all K
+/// columns. For 16-bit types a 16 x 16 tile is the four registers of mma.m16n8k16; for float it is two tiles
+/// in accumulator layout.
+template <typename T, int M, int K, int WarpsM>
+struct Operand {
+  using Element = T;
+  static constexpr int kRows = M, kColumns = K;
+  static constexpr int kRowTiles = M / (16 * WarpsM), kColumnTiles = K / 16;
+  static constexpr int kRegisters = sizeof(T) == 4 ? 8 : 4;
+
+  uint32 data[kRowTiles][kColumnTiles][kRegisters];
+};
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+template <typename T, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ void fill(Fragment<T, M, N, WarpsM, WarpsN> &fragment, T value) {
+#pragma unroll
+  for (int i = 0; i < fragment.kRowTiles; ++i)
+#pragma unroll
+    for (int j = 0; j < fragment.kColumnTiles; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        fragment.data[i][j][e] = value;
+}
+
+template <typename T, int M, int WarpsM, int WarpsN>
+__device__ __forceinline__ void fill(RowVector<T, M, WarpsM, WarpsN> &vector, T value) {
+#pragma unroll
+  for (int i = 0; i < vector.kRowTiles; ++i)
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+      vector.data[i][h] = value;
+}
+
+/// The value that an operand of map has for element (i, j, e): its own element, that of its row or that of
+/// its column.
+template <typename T, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ T &element(Fragment<T, M, N, WarpsM, WarpsN> &fragment, int i, int j, int e, int) {
+  return fragment.data[i][j][e];
+}
+template <typename T, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ T element(const Fragment<T, M, N, WarpsM, WarpsN> &fragment, int i, int j, int e,
+                                     int) {
+  return fragment.data[i][j][e];
+}
+template <typename T, int M, int WarpsM, int WarpsN>
+__device__ __forceinline__ T element(const RowVector<T, M, WarpsM, WarpsN> &vector, int i, int, int e, int) {
+  return vector.data[i][e / 2];
+}
+template <typename T, int Size>
+__device__ __forceinline__ T element(const SharedVector<T, Size> &vector, int, int, int, int column) {
+  return vector[column];
+}
+
+template <typename F, typename T, int M, int N, int WarpsM, int WarpsN, typename... Inputs>
+__device__ __forceinline__ void map_elements(F &&function, Fragment<T, M, N, WarpsM, WarpsN> &result,
+                                             Inputs &...inputs) {
+#pragma unroll
+  for (int i = 0; i < result.kRowTiles; ++i)
+#pragma unroll
+    for (int j = 0; j < result.kColumnTiles; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int row = result.row(i, e), column = result.column(j, e);
+        result.data[i][j][e] =
+            function(row, column, result.data[i][j][e], element(inputs, i, j, e, column)...);
+      }
+}
+
+template <typename F, typename T, int M, int WarpsM, int WarpsN, typename... Inputs>
+__device__ __forceinline__ void map_elements(F &&function, RowVector<T, M, WarpsM, WarpsN> &result,
+                                             Inputs &...inputs) {
+#pragma unroll
+  for (int i = 0; i < result.kRowTiles; ++i)
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+      result.data[i][h] = function(result.row(i, h), result.data[i][h], inputs.data[i][h]...);
+}
+
+/// map(result, inputs..., function) replaces each element of `result`, a Fragment, by function(row, column,
+/// element, inputs' elements...). Inputs are Fragments of the same shape, RowVectors (the value of the row)
+/// and SharedVectors (the value of the column). For a RowVector the function has no column and the inputs are
+/// RowVectors.
+template <typename R, typename F>
+__device__ __forceinline__ void map(R &result, F &&function) {
+  map_elements(function, result);
+}
+template <typename R, typename A, typename F>
+__device__ __forceinline__ void map(R &result, const A &a, F &&function) {
+  map_elements(function, result, a);
+}
+template <typename R, typename A, typename B, typename F>
+__device__ __forceinline__ void map(R &result, const A &a, const B &b, F &&function) {
+  map_elements(function, result, a, b);
+}
+template <typename R, typename A, typename B, typename C, typename F>
+__device__ __forceinline__ void map(R &result, const A &a, const B &b, const C &c, F &&function) {
+  map_elements(function, result, a, b, c);
+}
+template <typename R, typename A, typename B, typename C, typename D, typename F>
+__device__ __forceinline__ void map(R &result, const A &a, const B &b, const C &c, const D &d, F &&function) {
+  map_elements(function, result, a, b, c, d);
+}
+
+//===----------------------------------------------------------------------===//
+// Changes of layout
+//===----------------------------------------------------------------------===//
+
+/// Rounds an accumulator to T and makes it a left operand. Each lane already holds the elements it needs.
+template <typename T, int M, int N, int WarpsM>
+__device__ __forceinline__ Operand<T, M, N, WarpsM>
+convert(const Fragment<float, M, N, WarpsM, 1> &fragment) {
+  Operand<T, M, N, WarpsM> operand;
+#pragma unroll
+  for (int i = 0; i < operand.kRowTiles; ++i)
+#pragma unroll
+    for (int k = 0; k < operand.kColumnTiles; ++k)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float (&tile)[4] = fragment.data[i][2 * k + half];
+        if constexpr (sizeof(T) == 4) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            operand.data[i][k][4 * half + e] = __float_as_uint(tile[e]);
+        } else {
+          operand.data[i][k][2 * half] = pack<T>(tile[0], tile[1]);
+          operand.data[i][k][2 * half + 1] = pack<T>(tile[2], tile[3]);
+        }
+      }
+  return operand;
+}
+
+/// Writes an accumulator, rounded to T, to a tile of shared memory. Other warps see it after a barrier.
+template <typename T, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ void store(const SharedTile<T, M, N> &tile,
+                                      const Fragment<float, M, N, WarpsM, WarpsN> &fragment) {
+#pragma unroll
+  for (int i = 0; i < fragment.kRowTiles; ++i)
+#pragma unroll
+    for (int j = 0; j < fragment.kColumnTiles; ++j)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        T *target = &tile.at(fragment.row(i, 2 * h), fragment.column(j, 0));
+        const float first = fragment.data[i][j][2 * h], second = fragment.data[i][j][2 * h + 1];
+        if constexpr (sizeof(T) == 4)
+          *reinterpret_cast<float2 *>(target) = make_float2(first, second);
+        else
+          *reinterpret_cast<uint32 *>(target) = pack<T>(first, second);
+      }
+}
+
+/// Writes rows below valid_rows of a row vector to global memory.
+template <int M, int WarpsM, int WarpsN>
+__device__ __forceinline__ void store(float *global, int valid_rows,
+                                      const RowVector<float, M, WarpsM, WarpsN> &vector) {
+  if (lane_index() % 4 != 0 || warp_index() % WarpsN != 0)
+    return;
+#pragma unroll
+  for (int i = 0; i < vector.kRowTiles; ++i)
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+      if (vector.row(i, h) < valid_rows)
+        global[vector.row(i, h)] = vector.data[i][h];
+}
+
+/// Reads a row vector from global memory; rows from valid_rows on are `padding`.
+template <int M, int WarpsM, int WarpsN>
+__device__ __forceinline__ void load(RowVector<float, M, WarpsM, WarpsN> &vector, const float *global,
+                                     int valid_rows, float padding) {
+#pragma unroll
+  for (int i = 0; i < vector.kRowTiles; ++i)
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+      vector.data[i][h] = vector.row(i, h) < valid_rows ? global[vector.row(i, h)] : padding;
+}
+
+/// Adds an accumulator to f32 in global memory, atomically, in rows below valid_rows and columns below
+/// ValidColumns. Rows are `stride` elements apart. Where `Aligned` the address and the stride are multiples
+/// of 16 bytes, and pairs of lanes exchange halves so that each adds four neighbours at once.
+template <int ValidColumns, bool Aligned = true, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ void atomic_add(float *global, int64 stride, int valid_rows,
+                                           const Fragment<float, M, N, WarpsM, WarpsN> &fragment) {
+  const bool odd = lane_index() % 2;
+#pragma unroll
+  for (int i = 0; i < fragment.kRowTiles; ++i)
+#pragma unroll
+    for (int j = 0; j < fragment.kColumnTiles; ++j) {
+      const float (&tile)[4] = fragment.data[i][j];
+      if constexpr (Aligned && ValidColumns % 4 == 0) {
+        // The even lane takes row g, the odd one row g + 8, each with its neighbour's two columns.
+        const float first = __shfl_xor_sync(0xffffffff, odd ? tile[0] : tile[2], 1);
+        const float second = __shfl_xor_sync(0xffffffff, odd ? tile[1] : tile[3], 1);
+        const int row = fragment.row(i, odd ? 2 : 0), column = fragment.column(j, 0) - (odd ? 2 : 0);
+        if (row < valid_rows && column < ValidColumns) {
+          if (odd)
+            red_add(global + row * stride + column, first, second, tile[2], tile[3]);
+          else
+            red_add(global + row * stride + column, tile[0], tile[1], first, second);
+        }
+      } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (fragment.row(i, e) < valid_rows && fragment.column(j, e) < ValidColumns)
+            red_add(global + fragment.row(i, e) * stride + fragment.column(j, e), tile[e]);
+      }
+    }
+}
+
+} // namespace attn
