@@ -1,0 +1,39 @@
+//===- AttnTileDialect.h - the attn_tile dialect: types, attributes, operations -===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTNTILEDIALECT_H
+#define ATTN_DIALECT_ATTNTILEDIALECT_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace attn::tile {
+/// What operations on fragments read and write.
+struct RegisterFile : mlir::SideEffects::Resource::Base<RegisterFile> {
+  llvm::StringRef getName() final { return "RegisterFile"; }
+};
+/// What operations on shared tiles read and write.
+struct SharedMemory : mlir::SideEffects::Resource::Base<SharedMemory> {
+  llvm::StringRef getName() final { return "SharedMemory"; }
+};
+} // namespace attn::tile
+
+#include "dialect/AttnTileDialect.h.inc"
+#include "dialect/AttnTileEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialect/AttnTileAttributes.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialect/AttnTileTypes.h.inc"
+#define GET_OP_CLASSES
+#include "dialect/AttnTileOps.h.inc"
+
+#endif // ATTN_DIALECT_ATTNTILEDIALECT_H

@@ -1,0 +1,154 @@
+//===- AttnTileDialect.td - the attn_tile dialect, its types and attributes --*- tablegen -*-===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTNTILEDIALECT_TD
+#define ATTN_DIALECT_ATTNTILEDIALECT_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+
+def AttnTile_Dialect : Dialect {
+  let name = "attn_tile";
+  let cppNamespace = "::attn::tile";
+  let summary = "One attention kernel on a GPU: tiles, fragments and what moves between them";
+  let description = [{
+    Says *how* one kernel runs. A kernel is a `gpu.func` in a `gpu.module`; its scalar code is arith, math, index, scf,
+    memref and gpu operations, and what works on whole tiles is in this dialect. Code generation prints each operation as
+    one statement, so the operations are the vocabulary of the emitted CUDA and of the device headers
+    (`codegen/device/attn`).
+
+    - Global memory is memrefs: `(batch, heads, length, dim)` with any strides but a unit last one.
+    - A *shared tile* (`!attn_tile.shared`) is a piece of the block's shared memory.
+    - A *fragment* (`!attn_tile.fragment`) is register storage that all threads of the block hold together; its layout says
+      which thread holds which element. Fragments are storage, not values: operations update them in place, since SSA
+      values cannot say what an asynchronous product still writes.
+
+    Operations on tiles are collective: all threads of the block (of the warpgroup, where a kernel has roles) execute them.
+    None synchronises threads beyond what it says: `gpu.barrier` stands where one thread's shared memory is read by another.
+  }];
+  let dependentDialects = ["::mlir::gpu::GPUDialect"];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let extraClassDeclaration = [{
+    /// Name of the discardable attribute, on a kernel (a `gpu.func`), that holds its `#attn_tile.kernel`.
+    static constexpr ::llvm::StringLiteral getKernelAttrName() { return "attn_tile.kernel"; }
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Enumerations
+//===----------------------------------------------------------------------===//
+
+class AttnTile_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::attn::tile";
+  let genSpecializedAttr = 0;
+}
+
+def AttnTile_Layout : AttnTile_Enum<"Layout", "which thread holds which element of a fragment", [
+    I32EnumAttrCase<"accumulator", 0>, I32EnumAttrCase<"operand_a", 1>, I32EnumAttrCase<"rows", 2>]>;
+
+def AttnTile_Atom : AttnTile_Enum<"Atom", "the instruction that a tile product is made of", [
+    I32EnumAttrCase<"fma", 0>, I32EnumAttrCase<"mma_sync", 1>, I32EnumAttrCase<"mma_sync_tf32", 2>]>;
+def AttnTile_AtomAttr : EnumAttr<AttnTile_Dialect, AttnTile_Atom, "atom">;
+
+def AttnTile_Combine : AttnTile_Enum<"Combine", "how a reduction combines two values", [
+    I32EnumAttrCase<"add", 0>, I32EnumAttrCase<"max", 1>]>;
+def AttnTile_CombineAttr : EnumAttr<AttnTile_Dialect, AttnTile_Combine, "combine">;
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+def AttnTile_KernelAttr : AttrDef<AttnTile_Dialect, "Kernel"> {
+  let mnemonic = "kernel";
+  let summary = "The resources of one kernel";
+  let description = [{
+    Stands on a `gpu.func` as `attn_tile.kernel`.
+
+    | parameter | unit | |
+    |---|---|---|
+    | `warps` | | warps of a block; its threads are 32 times as many |
+    | `blocks_per_multiprocessor` | | blocks that are to fit one multiprocessor at once; bounds the registers of a thread |
+    | `shared_bytes` | bytes | dynamic shared memory of a block, 0 until `--attn-tile-place-shared` has placed the tiles |
+
+    Constraints:
+    - (K1) warps is from 1 to 32, blocks_per_multiprocessor at least 1, shared_bytes at least 0.
+
+    Example: `#attn_tile.kernel<warps = 4, blocks_per_multiprocessor = 2>`
+  }];
+  let parameters = (ins
+    "int64_t":$warps,
+    DefaultValuedParameter<"int64_t", "1">:$blocks_per_multiprocessor,
+    DefaultValuedParameter<"int64_t", "0">:$shared_bytes);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+class AttnTile_Type<string name, string typeMnemonic> : TypeDef<AttnTile_Dialect, name> {
+  let mnemonic = typeMnemonic;
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def AttnTile_SharedType : AttnTile_Type<"Shared", "shared"> {
+  let summary = "A tile in shared memory";
+  let description = [{
+    Rows of `shape[1]` elements (or a vector of `shape[0]`), the chunks of 16 bytes of each row permuted by an exclusive or
+    with the row number so that eight rows of one column of chunks lie in different banks: `ldmatrix` and 16-byte copies
+    are free of bank conflicts.
+
+    Constraints:
+    - (TS1) the shape has one or two static dimensions, each at least 1; elements are of f32, f16 or bf16.
+    - (TS2) a row of a 2-D tile is a multiple of 32 bytes.
+
+    Example: `!attn_tile.shared<64x128xbf16>`
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::FloatType":$elementType);
+  let extraClassDeclaration = [{
+    int64_t getBytes() const;
+    bool is2D() const { return getShape().size() == 2; }
+  }];
+}
+
+def AttnTile_FragmentType : AttnTile_Type<"Fragment", "fragment"> {
+  let summary = "Register storage that the threads of a block hold together";
+  let description = [{
+    The block's warps form a grid of `warps[0]` x `warps[1]`; a fragment's rows are dealt to the first, its columns to the
+    second, in pieces of 16 rows: warp row w holds the rows `16 * (w + warps[0] * i) + [0, 16)` and warp column c the
+    columns `[c * N / warps[1], (c + 1) * N / warps[1])`.
+
+    | layout | within 16 rows of a warp (PTX ISA, "Matrix fragments for mma.m16n8k16") |
+    |---|---|
+    | `accumulator` | f32, the fragment of C and D: lane l has rows l / 4 and l / 4 + 8, columns 2 (l % 4) and the next, of every 8 |
+    | `operand_a` | f16 or bf16, the fragment of A; what an accumulator becomes, in the same lanes, when it is converted |
+    | `rows` | f32, one dimension: the rows that the lane has in an accumulator, the same in its four lanes and in every warp column |
+
+    Constraints:
+    - (TF1) `accumulator` and `operand_a` have two dimensions, `rows` has one; elements are as in the table.
+    - (TF2) the rows are a multiple of 16 * warps[0], the columns of 8 * warps[1] (16 for `operand_a`, which has one warp
+      column).
+
+    Example: `!attn_tile.fragment<128x64xf32, accumulator, 4x1>`
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::FloatType":$elementType,
+                        EnumParameter<AttnTile_Layout>:$layout, ArrayRefParameter<"int64_t">:$warps);
+  let extraClassDeclaration = [{
+    bool isRows() const { return getLayout() == Layout::rows; }
+    /// 32-bit registers that one thread needs for it.
+    int64_t getRegisters() const;
+    /// The same rows and warps, with one f32 value a row.
+    FragmentType getRowsType() const;
+  }];
+}
+
+#endif // ATTN_DIALECT_ATTNTILEDIALECT_TD

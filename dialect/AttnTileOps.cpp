@@ -1,0 +1,268 @@
+//===- AttnTileOps.cpp - verifiers and assembly of attn_tile operations ------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/AttnTileDialect.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace attn;
+using namespace attn::tile;
+
+#define GET_OP_CLASSES
+#include "dialect/AttnTileOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// Storage
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyName(Operation *op, StringRef name, StringRef label) {
+  bool isIdentifier = !name.empty() && !llvm::isDigit(name.front()) &&
+                      llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+  if (isIdentifier)
+    return success();
+  return op->emitOpError("expected the name to be a C++ identifier, got \"")
+         << name << "\" [" << label << "]";
+}
+
+LogicalResult SharedAllocOp::verify() { return verifyName(*this, getName(), "SA1"); }
+void SharedAllocOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getTile(), getName()); }
+
+LogicalResult SharedReuseOp::verify() {
+  if (getTile().getType().getBytes() > getSource().getType().getBytes())
+    return emitOpError("expected a tile of at most ") << getSource().getType().getBytes() << " bytes, got "
+                                                      << getTile().getType().getBytes() << " [SR1]";
+  return verifyName(*this, getName(), "SR1");
+}
+void SharedReuseOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getTile(), getName()); }
+
+LogicalResult FragmentAllocOp::verify() { return verifyName(*this, getName(), "FA1"); }
+void FragmentAllocOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getFragment(), getName()); }
+
+//===----------------------------------------------------------------------===//
+// What several operations ask of their operands
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyLayout(Operation *op, StringRef what, FragmentType type, Layout expected,
+                                  StringRef label) {
+  if (type.getLayout() == expected)
+    return success();
+  return op->emitOpError("expected ") << what << " to have layout " << stringifyLayout(expected) << ", got "
+                                      << stringifyLayout(type.getLayout()) << " [" << label << "]";
+}
+
+/// Constraints of a place in a tensor: indices for all dimensions but the last, which goes along the columns
+/// of a tile.
+static LogicalResult verifyTilePlace(Operation *op, MemRefType type, size_t numIndices, int64_t columns,
+                                     StringRef indexLabel, StringRef columnLabel) {
+  if (static_cast<int64_t>(numIndices) != type.getRank() - 1)
+    return op->emitOpError("expected an index for each dimension of ")
+           << type << " but the last, got " << numIndices << " [" << indexLabel << "]";
+  SmallVector<int64_t> strides;
+  int64_t offset, size = type.getShape().back();
+  if (failed(type.getStridesAndOffset(strides, offset)) || strides.back() != 1 ||
+      ShapedType::isDynamic(size) || size > columns)
+    return op->emitOpError("expected a static last dimension of stride 1 and at most ")
+           << columns << " elements, got " << type << " [" << columnLabel << "]";
+  return success();
+}
+
+/// Constraints of a place in a tensor of row statistics.
+static LogicalResult verifyRowsPlace(Operation *op, MemRefType type, size_t numIndices, FragmentType fragment,
+                                     StringRef label) {
+  if (static_cast<int64_t>(numIndices) != type.getRank() || !type.getElementType().isF32())
+    return op->emitOpError("expected f32 elements and an index for each dimension of ")
+           << type << ", got " << numIndices << " [" << label << "]";
+  return verifyLayout(op, "the fragment", fragment, Layout::rows, label);
+}
+
+//===----------------------------------------------------------------------===//
+// Copies and products
+//===----------------------------------------------------------------------===//
+
+LogicalResult CopyAsyncOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType());
+  if (!getTile().getType().is2D() || source.getElementType() != getTile().getType().getElementType())
+    return emitOpError("expected source and a 2-D tile of the same element type, got ")
+           << source << " and " << getTile().getType() << " [CA1]";
+  return verifyTilePlace(*this, source, getIndices().size(), getTile().getType().getShape()[1], "CA1", "CA2");
+}
+
+LogicalResult MmaOp::verify() {
+  FragmentType acc = getAcc().getType();
+  if (failed(verifyLayout(*this, "acc", acc, Layout::accumulator, "MM1")))
+    return failure();
+  ArrayRef<int64_t> a;
+  FloatType aElement;
+  if (auto fragment = dyn_cast<FragmentType>(getA().getType())) {
+    if (failed(verifyLayout(*this, "a", fragment, Layout::operand_a, "MM1")))
+      return failure();
+    if (getTransposeA() || fragment.getWarps() != acc.getWarps())
+      return emitOpError("expected a fragment as a not to be transposed, and to have the warps of acc, got ")
+             << fragment << " and " << acc << " [MM1]";
+    a = fragment.getShape();
+    aElement = fragment.getElementType();
+  } else {
+    auto tile = cast<SharedType>(getA().getType());
+    a = tile.getShape();
+    aElement = tile.getElementType();
+  }
+  ArrayRef<int64_t> b = getB().getType().getShape();
+  if (a.size() != 2 || b.size() != 2)
+    return emitOpError("expected a and b to have two dimensions, got ")
+           << getA().getType() << " and " << getB().getType() << " [MM1]";
+  int64_t m = a[getTransposeA() ? 1 : 0], k = a[getTransposeA() ? 0 : 1];
+  int64_t n = b[getTransposeB() ? 0 : 1], bK = b[getTransposeB() ? 1 : 0];
+  if (m != acc.getShape()[0] || n != acc.getShape()[1] || k != bK || k % 16 != 0)
+    return emitOpError("expected acc of ")
+           << m << "x" << n << " and the same inner dimension of a and b, a multiple of 16, got " << acc
+           << ", " << k << " and " << bK << " [MM2]";
+  bool isF32 = aElement.isF32();
+  if (aElement != getB().getType().getElementType() || isF32 == (getAtom() == Atom::mma_sync))
+    return emitOpError("expected a and b to have the same element type, ")
+           << (getAtom() == Atom::mma_sync ? "f16 or bf16" : "f32") << " for the atom "
+           << stringifyAtom(getAtom()) << ", got " << aElement << " and " << getB().getType().getElementType()
+           << " [MM3]";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+bool MapOp::iteratesRows() {
+  return llvm::all_of(getOperandTypes(), [](Type type) { return cast<FragmentType>(type).isRows(); });
+}
+
+void MapOp::build(OpBuilder &builder, OperationState &state, ValueRange ins, ValueRange outs,
+                  function_ref<SmallVector<Value>(OpBuilder &, Location, ValueRange, ValueRange)> buildBody) {
+  state.addOperands(ins);
+  state.addOperands(outs);
+  state.getOrAddProperties<Properties>().operandSegmentSizes = {static_cast<int32_t>(ins.size()),
+                                                                static_cast<int32_t>(outs.size())};
+  OpBuilder::InsertionGuard guard(builder);
+  Block *body = builder.createBlock(state.addRegion());
+  bool rowsOnly =
+      llvm::all_of(state.operands, [](Value value) { return cast<FragmentType>(value.getType()).isRows(); });
+  body->addArguments(SmallVector<Type>(rowsOnly ? 1 : 2, builder.getIndexType()),
+                     SmallVector<Location>(rowsOnly ? 1 : 2, state.location));
+  for (Value fragment : state.operands)
+    body->addArgument(cast<FragmentType>(fragment.getType()).getElementType(), state.location);
+  ValueRange arguments = body->getArguments();
+  unsigned numIndices = rowsOnly ? 1 : 2;
+  YieldOp::create(
+      builder, state.location,
+      buildBody(builder, state.location, arguments.take_front(numIndices), arguments.drop_front(numIndices)));
+}
+
+LogicalResult MapOp::verify() {
+  FragmentType whole, rows;
+  for (Type type : getOperandTypes()) {
+    auto fragment = cast<FragmentType>(type);
+    FragmentType &same = fragment.isRows() ? rows : whole;
+    if (same && same != fragment)
+      return emitOpError("expected fragments of one layout to have one type, got ")
+             << same << " and " << fragment << " [MP1]";
+    same = fragment;
+  }
+  if (whole && rows && whole.getRowsType() != rows)
+    return emitOpError("expected rows of type ") << whole.getRowsType() << ", got " << rows << " [MP1]";
+  if (whole &&
+      llvm::any_of(getOuts().getTypes(), [](Type type) { return cast<FragmentType>(type).isRows(); }))
+    return emitOpError("expected outs without rows where a fragment has columns [MP1]");
+  SmallVector<Type> expected(getNumIndexArgs(), IndexType::get(getContext()));
+  for (Type type : getOperandTypes())
+    expected.push_back(cast<FragmentType>(type).getElementType());
+  if (getBody().getArgumentTypes() != TypeRange(expected))
+    return emitOpError("expected region arguments of types ")
+           << expected << ", got " << getBody().getArgumentTypes() << " [MP2]";
+  SmallVector<Type> yielded;
+  for (Type type : getOuts().getTypes())
+    yielded.push_back(cast<FragmentType>(type).getElementType());
+  Operation *terminator = getBody().front().getTerminator();
+  if (!isa<YieldOp>(terminator) || terminator->getOperandTypes() != TypeRange(yielded))
+    return emitOpError("expected the region to yield ")
+           << yielded << ", got " << terminator->getOperandTypes() << " [MP2]";
+  return success();
+}
+
+void MapOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
+  if (region.empty() || region.getNumArguments() < getNumIndexArgs())
+    return;
+  setName(region.getArgument(0), "row");
+  if (!iteratesRows())
+    setName(region.getArgument(1), "column");
+}
+
+LogicalResult ConvertOp::verify() {
+  FragmentType source = getSource().getType(), target = getTarget().getType();
+  if (source.getLayout() != Layout::accumulator || target.getLayout() != Layout::operand_a ||
+      source.getShape() != target.getShape() || source.getWarps() != target.getWarps())
+    return emitOpError("expected an accumulator and an operand_a of its shape and warps, got ")
+           << source << " and " << target << " [CV1]";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+LogicalResult RowReduceOp::verify() {
+  FragmentType source = getSource().getType();
+  if (source.getLayout() != Layout::accumulator || source.getRowsType() != getRows().getType())
+    return emitOpError("expected an accumulator and its rows, got ")
+           << source << " and " << getRows().getType() << " [RR1]";
+  return success();
+}
+
+LogicalResult RowCombineOp::verify() {
+  return verifyLayout(*this, "the fragment", getRows().getType(), Layout::rows, "RC1");
+}
+
+LogicalResult LoadRowsOp::verify() {
+  return verifyRowsPlace(*this, cast<MemRefType>(getSource().getType()), getIndices().size(),
+                         getFragment().getType(), "LR1");
+}
+
+LogicalResult StoreRowsOp::verify() {
+  return verifyRowsPlace(*this, cast<MemRefType>(getTarget().getType()), getIndices().size(),
+                         getFragment().getType(), "SO1");
+}
+
+//===----------------------------------------------------------------------===//
+// Fragments to memory
+//===----------------------------------------------------------------------===//
+
+LogicalResult StoreSharedOp::verify() {
+  if (failed(verifyLayout(*this, "the fragment", getFragment().getType(), Layout::accumulator, "SS1")))
+    return failure();
+  if (getFragment().getType().getShape() != getTile().getType().getShape())
+    return emitOpError("expected a tile of the fragment's shape, got ")
+           << getFragment().getType() << " and " << getTile().getType() << " [SS1]";
+  return success();
+}
+
+LogicalResult StoreOp::verify() {
+  FragmentType fragment = getFragment().getType();
+  auto target = cast<MemRefType>(getTarget().getType());
+  if (failed(verifyLayout(*this, "the fragment", fragment, Layout::accumulator, "ST2")))
+    return failure();
+  if (getVia() && (getVia().getType().getShape() != fragment.getShape() ||
+                   getVia().getType().getElementType() != target.getElementType()))
+    return emitOpError("expected the tile to have the fragment's shape and the target's element type, got ")
+           << getVia().getType() << " for " << fragment << " and " << target << " [ST2]";
+  return verifyTilePlace(*this, target, getIndices().size(), fragment.getShape()[1], "ST1", "ST1");
+}
+
+LogicalResult AtomicAddOp::verify() {
+  FragmentType fragment = getFragment().getType();
+  auto target = cast<MemRefType>(getTarget().getType());
+  if (failed(verifyLayout(*this, "the fragment", fragment, Layout::accumulator, "AA1")))
+    return failure();
+  if (!target.getElementType().isF32())
+    return emitOpError("expected a target of f32, got ") << target << " [AA1]";
+  return verifyTilePlace(*this, target, getIndices().size(), fragment.getShape()[1], "AA1", "AA1");
+}

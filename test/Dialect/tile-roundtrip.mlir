@@ -1,0 +1,178 @@
+// RUN: attn-opt %s | attn-opt | FileCheck %s
+// RUN: attn-opt --mlir-print-op-generic %s | attn-opt | FileCheck %s
+// RUN: attn-opt --emit-bytecode %s | attn-opt | FileCheck %s
+
+// A forward kernel, causal: what each operation is for.
+
+!tensor = memref<?x16x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>
+!statistics = memref<?x16x?xf32, strided<[?, ?, ?], offset: ?>>
+!scores = !attn_tile.fragment<128x64xf32, accumulator, 4x1>
+!output = !attn_tile.fragment<128x128xf32, accumulator, 4x1>
+!rows = !attn_tile.fragment<128xf32, rows, 4x1>
+
+// CHECK-LABEL: gpu.module @kernels
+gpu.module @kernels {
+  // CHECK: gpu.func @forward{{.*}} kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 4, blocks_per_multiprocessor = 2>}
+  gpu.func @forward(%query: !tensor, %key: !tensor, %value: !tensor, %out: !tensor, %lse: !statistics) kernel
+      attributes {attn_tile.kernel = #attn_tile.kernel<warps = 4, blocks_per_multiprocessor = 2>} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %c64 = arith.constant 64 : index
+    %c128 = arith.constant 128 : index
+    %c127 = arith.constant 127 : index
+    %zero = arith.constant 0.0 : f32
+    %minus_infinity = arith.constant 0xFF800000 : f32
+    %log2e_scale = arith.constant 0.127517432 : f32
+    %scale = arith.constant 0.0883883461 : f32
+    // CHECK: %query_tile = attn_tile.shared_alloc "query_tile" : {{(!attn_tile.shared)?}}<128x128xbf16>
+    %query_tile = attn_tile.shared_alloc "query_tile" : !attn_tile.shared<128x128xbf16>
+    // CHECK: %key_tile = attn_tile.shared_alloc "key_tile" offset(32768) : {{(!attn_tile.shared)?}}<64x128xbf16>
+    %key_tile = attn_tile.shared_alloc "key_tile" offset(32768) : !attn_tile.shared<64x128xbf16>
+    %value_tile = attn_tile.shared_alloc "value_tile" : !attn_tile.shared<64x128xbf16>
+    // CHECK: %scores = attn_tile.fragment_alloc "scores" : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 4x1>
+    %scores = attn_tile.fragment_alloc "scores" : !scores
+    %probabilities = attn_tile.fragment_alloc "probabilities" : !attn_tile.fragment<128x64xbf16, operand_a, 4x1>
+    %output = attn_tile.fragment_alloc "output" : !output
+    %row_max = attn_tile.fragment_alloc "row_max" : !rows
+    %row_sum = attn_tile.fragment_alloc "row_sum" : !rows
+    %rescale = attn_tile.fragment_alloc "rescale" : !rows
+
+    %q_len = memref.dim %query, %c2 : !tensor
+    %kv_len = memref.dim %key, %c2 : !tensor
+    %padded = arith.addi %q_len, %c127 : index
+    %num_blocks = arith.divui %padded, %c128 : index
+    %work = gpu.block_id x
+    %block = arith.remui %work, %num_blocks : index
+    %head_and_batch = arith.divui %work, %num_blocks : index
+    %heads = memref.dim %query, %c1 : !tensor
+    %h = arith.remui %head_and_batch, %heads : index
+    %b = arith.divui %head_and_batch, %heads : index
+    %q_begin = arith.muli %block, %c128 : index
+    %q_rows = arith.subi %q_len, %q_begin : index
+    // CHECK: attn_tile.copy_async %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) to %query_tile aligned : memref<?x16x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>, {{(!attn_tile.shared)?}}<128x128xbf16>
+    attn_tile.copy_async %query[%b, %h, %q_begin] rows(%q_rows) to %query_tile aligned : !tensor, !attn_tile.shared<128x128xbf16>
+    // CHECK: attn_tile.fill %output, %{{.*}} : {{(!attn_tile.fragment)?}}<128x128xf32, accumulator, 4x1>
+    attn_tile.fill %output, %zero : !output
+    attn_tile.fill %row_max, %minus_infinity : !rows
+    attn_tile.fill %row_sum, %zero : !rows
+
+    %q_end = arith.addi %q_begin, %c128 : index
+    %kv_end = arith.minsi %q_end, %kv_len : index
+    scf.for %kv_begin = %c0 to %kv_end step %c64 {
+      %kv_rows = arith.subi %kv_len, %kv_begin : index
+      gpu.barrier
+      attn_tile.copy_async %key[%b, %h, %kv_begin] rows(%kv_rows) to %key_tile aligned : !tensor, !attn_tile.shared<64x128xbf16>
+      // CHECK: attn_tile.copy_commit
+      attn_tile.copy_commit
+      attn_tile.copy_async %value[%b, %h, %kv_begin] rows(%kv_rows) to %value_tile : !tensor, !attn_tile.shared<64x128xbf16>
+      attn_tile.copy_commit
+      // CHECK: attn_tile.copy_wait pending(1)
+      attn_tile.copy_wait pending(1)
+      gpu.barrier
+      attn_tile.fill %scores, %zero : !scores
+      // CHECK: attn_tile.mma mma_sync %scores, %query_tile, %key_tile transpose_b : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 4x1>, {{(!attn_tile.shared)?}}<128x128xbf16>, {{(!attn_tile.shared)?}}<64x128xbf16>
+      attn_tile.mma mma_sync %scores, %query_tile, %key_tile transpose_b : !scores, !attn_tile.shared<128x128xbf16>, !attn_tile.shared<64x128xbf16>
+      %kv_last = arith.addi %kv_begin, %c64 : index
+      %is_masked = arith.cmpi sgt, %kv_last, %q_begin : index
+      scf.if %is_masked {
+        // CHECK: attn_tile.map outs(%scores : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 4x1>) {
+        // CHECK: ^bb0(%row: index, %column: index, %{{.*}}: f32):
+        attn_tile.map outs(%scores : !scores) {
+        ^bb0(%row: index, %column: index, %s: f32):
+          %q_idx = arith.addi %q_begin, %row : index
+          %kv_idx = arith.addi %kv_begin, %column : index
+          %keep = arith.cmpi sle, %kv_idx, %q_idx : index
+          %masked = arith.select %keep, %s, %minus_infinity : f32
+          attn_tile.yield %masked : f32
+        }
+      }
+      // CHECK: attn_tile.map ins(%row_max : {{(!attn_tile.fragment)?}}<128xf32, rows, 4x1>) outs(%rescale : {{(!attn_tile.fragment)?}}<128xf32, rows, 4x1>) {
+      // CHECK: ^bb0(%row: index, %{{.*}}: f32, %{{.*}}: f32):
+      attn_tile.map ins(%row_max : !rows) outs(%rescale : !rows) {
+      ^bb0(%row: index, %old_max: f32, %unused: f32):
+        attn_tile.yield %old_max : f32
+      }
+      // CHECK: attn_tile.row_reduce max %scores into %row_max : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 4x1>, {{(!attn_tile.fragment)?}}<128xf32, rows, 4x1>
+      attn_tile.row_reduce max %scores into %row_max : !scores, !rows
+      attn_tile.map ins(%row_max : !rows) outs(%rescale, %row_sum : !rows, !rows) {
+      ^bb0(%row: index, %new_max: f32, %old_max: f32, %sum: f32):
+        %is_empty = arith.cmpf oeq, %new_max, %minus_infinity : f32
+        %shift = arith.select %is_empty, %zero, %new_max : f32
+        %difference = arith.subf %old_max, %shift : f32
+        %exponent = arith.mulf %difference, %log2e_scale : f32
+        %factor = math.exp2 %exponent fastmath<afn> : f32
+        %rescaled = arith.mulf %sum, %factor : f32
+        attn_tile.yield %factor, %rescaled : f32, f32
+      }
+      attn_tile.map ins(%row_max : !rows) outs(%scores : !scores) {
+      ^bb0(%row: index, %column: index, %max: f32, %s: f32):
+        %is_empty = arith.cmpf oeq, %max, %minus_infinity : f32
+        %shift = arith.select %is_empty, %zero, %max : f32
+        %scaled_shift = arith.mulf %shift, %log2e_scale : f32
+        %scaled = arith.mulf %s, %log2e_scale : f32
+        %exponent = arith.subf %scaled, %scaled_shift : f32
+        %p = math.exp2 %exponent fastmath<afn> : f32
+        attn_tile.yield %p : f32
+      }
+      // CHECK: attn_tile.row_reduce add %scores into %row_sum partial
+      attn_tile.row_reduce add %scores into %row_sum partial : !scores, !rows
+      attn_tile.map ins(%rescale : !rows) outs(%output : !output) {
+      ^bb0(%row: index, %column: index, %factor: f32, %o: f32):
+        %rescaled = arith.mulf %o, %factor : f32
+        attn_tile.yield %rescaled : f32
+      }
+      // CHECK: attn_tile.convert %scores to %probabilities : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 4x1>, {{(!attn_tile.fragment)?}}<128x64xbf16, operand_a, 4x1>
+      attn_tile.convert %scores to %probabilities : !scores, !attn_tile.fragment<128x64xbf16, operand_a, 4x1>
+      attn_tile.copy_wait pending(0)
+      gpu.barrier
+      // CHECK: attn_tile.mma mma_sync %output, %probabilities, %value_tile :
+      attn_tile.mma mma_sync %output, %probabilities, %value_tile : !output, !attn_tile.fragment<128x64xbf16, operand_a, 4x1>, !attn_tile.shared<64x128xbf16>
+    }
+    // CHECK: attn_tile.row_combine add %row_sum : {{(!attn_tile.fragment)?}}<128xf32, rows, 4x1>
+    attn_tile.row_combine add %row_sum : !rows
+    attn_tile.map ins(%row_sum : !rows) outs(%output : !output) {
+    ^bb0(%row: index, %column: index, %sum: f32, %o: f32):
+      %is_empty = arith.cmpf oeq, %sum, %zero : f32
+      %normalised = arith.divf %o, %sum : f32
+      %result = arith.select %is_empty, %zero, %normalised : f32
+      attn_tile.yield %result : f32
+    }
+    attn_tile.map ins(%row_sum : !rows) outs(%row_max : !rows) {
+    ^bb0(%row: index, %sum: f32, %max: f32):
+      %scaled_max = arith.mulf %max, %scale : f32
+      %log = math.log %sum : f32
+      %total = arith.addf %scaled_max, %log : f32
+      %is_empty = arith.cmpf oeq, %sum, %zero : f32
+      %result = arith.select %is_empty, %minus_infinity, %total : f32
+      attn_tile.yield %result : f32
+    }
+    // CHECK: %staging = attn_tile.shared_reuse %query_tile "staging" : {{(!attn_tile.shared)?}}<128x128xbf16> to {{(!attn_tile.shared)?}}<128x128xbf16>
+    %staging = attn_tile.shared_reuse %query_tile "staging" : !attn_tile.shared<128x128xbf16> to !attn_tile.shared<128x128xbf16>
+    // CHECK: attn_tile.store %output via %staging to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) aligned : {{(!attn_tile.fragment)?}}<128x128xf32, accumulator, 4x1>, via {{(!attn_tile.shared)?}}<128x128xbf16>, memref<
+    attn_tile.store %output via %staging to %out[%b, %h, %q_begin] rows(%q_rows) aligned : !output, via !attn_tile.shared<128x128xbf16>, !tensor
+    // CHECK: attn_tile.store_rows %row_max to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) : {{(!attn_tile.fragment)?}}<128xf32, rows, 4x1>, memref<
+    attn_tile.store_rows %row_max to %lse[%b, %h, %q_begin] rows(%q_rows) : !rows, !statistics
+    gpu.return
+  }
+
+  // What the backward needs beyond that.
+  // CHECK-LABEL: gpu.func @backward_pieces
+  gpu.func @backward_pieces(%d_query: memref<?x16x?x128xf32>, %lse: !statistics, %b: index, %h: index, %rows: index) kernel {
+    %zero = arith.constant 0.0 : f32
+    %d_scores = attn_tile.fragment_alloc "d_scores" : !attn_tile.fragment<64x128xf32, accumulator, 4x2>
+    %row_lse = attn_tile.fragment_alloc "row_lse" : !attn_tile.fragment<64xf32, rows, 4x2>
+    %tile = attn_tile.shared_alloc "d_scores_tile" : !attn_tile.shared<64x128xf16>
+    %key_tile = attn_tile.shared_alloc "key_tile" : !attn_tile.shared<64x128xf16>
+    %d_key = attn_tile.fragment_alloc "d_key" : !attn_tile.fragment<128x128xf32, accumulator, 4x2>
+    // CHECK: attn_tile.load_rows %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) padding(%{{.*}}) to %row_lse : memref<?x16x?xf32, strided<[?, ?, ?], offset: ?>>, {{(!attn_tile.fragment)?}}<64xf32, rows, 4x2>
+    attn_tile.load_rows %lse[%b, %h, %rows] rows(%rows) padding(%zero) to %row_lse : !statistics, !attn_tile.fragment<64xf32, rows, 4x2>
+    // CHECK: attn_tile.store_shared %d_scores to %d_scores_tile : {{(!attn_tile.fragment)?}}<64x128xf32, accumulator, 4x2>, {{(!attn_tile.shared)?}}<64x128xf16>
+    attn_tile.store_shared %d_scores to %tile : !attn_tile.fragment<64x128xf32, accumulator, 4x2>, !attn_tile.shared<64x128xf16>
+    // CHECK: attn_tile.mma mma_sync %d_key, %d_scores_tile, %key_tile transpose_a :
+    attn_tile.mma mma_sync %d_key, %tile, %key_tile transpose_a : !attn_tile.fragment<128x128xf32, accumulator, 4x2>, !attn_tile.shared<64x128xf16>, !attn_tile.shared<64x128xf16>
+    // CHECK: attn_tile.atomic_add %d_scores to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) : {{(!attn_tile.fragment)?}}<64x128xf32, accumulator, 4x2>, memref<?x16x?x128xf32>
+    attn_tile.atomic_add %d_scores to %d_query[%b, %h, %rows] rows(%rows) : !attn_tile.fragment<64x128xf32, accumulator, 4x2>, memref<?x16x?x128xf32>
+    gpu.return
+  }
+}
