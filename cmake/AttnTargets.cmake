@@ -8,7 +8,7 @@ target_compile_options(attn_options INTERFACE
   -Wall -Wextra -Wno-unused-parameter -Werror=return-type -Werror=switch
   -ffunction-sections -fdata-sections
   $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
-target_link_options(attn_options INTERFACE -fuse-ld=lld -Wl,--gc-sections)
+target_link_options(attn_options INTERFACE -fuse-ld=lld -Wl,--gc-sections -Wl,--as-needed -Wl,--build-id=fast)
 if(ATTN_SANITIZE)
   target_compile_options(attn_options INTERFACE -fsanitize=${ATTN_SANITIZE} -fno-sanitize-recover=undefined -g1)
   target_link_options(attn_options INTERFACE -fsanitize=${ATTN_SANITIZE})

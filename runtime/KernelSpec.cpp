@@ -293,6 +293,10 @@ private:
     checkName("variant", variant.name);
     std::string where = "variant '" + variant.name + "'";
     checkExpr("the condition of " + where, variant.condition);
+    if (variant.workspaces.size() > maxWorkspaces || variant.launches.size() > maxLaunches)
+      fail(where + " has " + std::to_string(variant.workspaces.size()) + " workspaces and " +
+           std::to_string(variant.launches.size()) + " launches, expected at most " +
+           std::to_string(maxWorkspaces) + " and " + std::to_string(maxLaunches));
     for (const WorkspaceSpec &workspace : variant.workspaces)
       checkSizes("workspace '" + workspace.name + "' of " + where, workspace.sizes);
     for (const LaunchSpec &launch : variant.launches)

@@ -30,20 +30,15 @@ enum class ElementType : uint8_t { I1, I8, I16, I32, I64, BF16, F16, F32, F64 };
 const char *getName(ElementType type);
 int64_t getSizeInBytes(ElementType type);
 
-/// A strided tensor of the caller, in device memory.
+/// A strided tensor of the caller, in device memory. For a parameter that is a scalar: its value, in host
+/// memory, of rank 0.
 struct TensorRef {
-  void *data = nullptr; ///< May be null where a size is 0.
+  void *data = nullptr; ///< May be null where a size is 0; else a multiple of the element's size.
   ElementType type = ElementType::F32;
   int rank = 0;
   const int64_t *sizes = nullptr;   ///< `rank` of them.
   const int64_t *strides = nullptr; ///< `rank` of them, in elements.
   int device = 0;                   ///< The CUDA ordinal of the device that holds it.
-};
-
-/// A scalar of the caller, in host memory.
-struct ScalarRef {
-  const void *data = nullptr; ///< `getSizeInBytes(type)` bytes.
-  ElementType type = ElementType::F32;
 };
 
 /// What expressions read. `parameters` has an entry for every parameter of the plan; those of scalars are not
@@ -192,8 +187,8 @@ struct VariantSpec {
   std::string name; ///< "aligned", "split_kv"
   /// When it may be taken; the first variant whose condition holds is.
   Expr condition = Expr(1);
-  std::vector<WorkspaceSpec> workspaces;
-  std::vector<LaunchSpec> launches; ///< In order, on one stream.
+  std::vector<WorkspaceSpec> workspaces; ///< At most `maxWorkspaces`.
+  std::vector<LaunchSpec> launches;      ///< In order, on one stream; at most `maxLaunches`.
 };
 
 /// A CUDA source that is compiled by itself; those that a variant needs compile in parallel.
@@ -213,6 +208,8 @@ struct LaunchPlan {
 
 /// The most dimensions that a tensor of a plan may have.
 constexpr int maxRank = 8;
+/// The most kernels and workspaces that a variant may have.
+constexpr size_t maxLaunches = 16, maxWorkspaces = 16;
 /// What CUDA allows for the arguments of one kernel.
 constexpr int64_t maxArgumentBytes = 4096;
 

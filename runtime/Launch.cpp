@@ -1,0 +1,412 @@
+//===- Launch.cpp - a launch plan, ready to run on a device -----------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Launch.h"
+#include "runtime/CallChecks.h"
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+namespace attn {
+
+StatusOr<std::unique_ptr<GpuExecutable>>
+GpuExecutable::create(std::shared_ptr<GpuRuntime> runtime, LaunchPlan plan, int ordinal, std::string arch) {
+  if (Status status = validate(plan); !status.ok())
+    return status;
+  StatusOr<DeviceInfo> device = runtime->getDriver().query(ordinal);
+  if (!device.ok())
+    return device.getStatus();
+  std::unique_ptr<GpuExecutable> executable(new GpuExecutable(std::move(runtime), std::move(plan)));
+  executable->device = *device;
+  executable->arch = arch.empty() ? getArchName(device->major, device->minor) : std::move(arch);
+  executable->compiled.resize(executable->plan.modules.size());
+  for (const VariantSpec &variant : executable->plan.variants)
+    for (const LaunchSpec &launch : variant.launches)
+      if (launch.dynamicSharedBytes > device->maxSharedBytesPerBlock)
+        return Status::failure("kernel '" + launch.kernel + "' needs " +
+                               std::to_string(launch.dynamicSharedBytes) + " bytes of shared memory, but " +
+                               device->name + " has " + std::to_string(device->maxSharedBytesPerBlock) +
+                               "; compile for this device");
+  return executable;
+}
+
+//===----------------------------------------------------------------------===//
+// Compiling and loading
+//===----------------------------------------------------------------------===//
+
+Status GpuExecutable::compile(size_t variant) {
+  std::lock_guard<std::mutex> lock(compileMutex);
+  std::vector<size_t> missing;
+  for (const LaunchSpec &launch : plan.variants[variant].launches)
+    if (!compiled[launch.module] && std::find(missing.begin(), missing.end(), launch.module) == missing.end())
+      missing.push_back(launch.module);
+
+  std::vector<Status> statuses(missing.size());
+  auto compileOne = [&](size_t i) {
+    StatusOr<CompiledModule> module =
+        runtime->getCompiler().compile(plan.name, plan.modules[missing[i]], arch);
+    if (module.ok())
+      compiled[missing[i]] = *module; // each thread has its own element
+    else
+      statuses[i] = module.getStatus();
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < missing.size(); ++i)
+    threads.emplace_back(compileOne, i);
+  if (!missing.empty())
+    compileOne(0);
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const Status &status : statuses)
+    if (!status.ok())
+      return status;
+  return {};
+}
+
+StatusOr<cuda::Function> GpuExecutable::loadKernel(uint64_t contextId, const LaunchSpec &launch) {
+  const CudaDriver &driver = runtime->getDriver();
+  StatusOr<cuda::Module> module = runtime->load(contextId, *compiled[launch.module]);
+  if (!module.ok())
+    return module.getStatus();
+  cuda::Function function = nullptr;
+  if (driver.moduleGetFunction(&function, *module, launch.kernel.c_str()))
+    return Status::failure("module '" + plan.modules[launch.module].name + "' has no kernel '" +
+                           launch.kernel + "'");
+  int staticBytes = 0;
+  if (Status status = driver.check(
+          driver.functionGetAttribute(&staticBytes, cuda::StaticSharedBytes, function), "cuFuncGetAttribute");
+      !status.ok())
+    return status;
+  if (staticBytes + launch.dynamicSharedBytes > device.maxSharedBytesPerBlock)
+    return Status::failure("kernel '" + launch.kernel + "' needs " + std::to_string(staticBytes) + " + " +
+                           std::to_string(launch.dynamicSharedBytes) + " bytes of shared memory, but " +
+                           device.name + " has " + std::to_string(device.maxSharedBytesPerBlock));
+  if (Status status = driver.check(driver.functionSetAttribute(function, cuda::MaxDynamicSharedBytes,
+                                                               static_cast<int>(launch.dynamicSharedBytes)),
+                                   "cuFuncSetAttribute");
+      !status.ok())
+    return status;
+  return function;
+}
+
+StatusOr<const GpuExecutable::LoadedKernels *> GpuExecutable::getKernels(uint64_t contextId, size_t variant) {
+  std::pair<uint64_t, size_t> key(contextId, variant);
+  {
+    std::shared_lock<std::shared_mutex> lock(kernelsMutex);
+    if (auto it = kernels.find(key); it != kernels.end())
+      return &it->second;
+  }
+  if (Status status = compile(variant); !status.ok())
+    return status;
+  LoadedKernels loaded;
+  for (const LaunchSpec &launch : plan.variants[variant].launches) {
+    StatusOr<cuda::Function> function = loadKernel(contextId, launch);
+    if (!function.ok())
+      return function.getStatus();
+    loaded.push_back(*function);
+  }
+  std::unique_lock<std::shared_mutex> lock(kernelsMutex);
+  // Two threads may have come here; both have loaded the same. Elements of a map stay where they are.
+  return &kernels.emplace(key, std::move(loaded)).first->second;
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+Status GpuExecutable::check(const std::vector<TensorRef> &parameters,
+                            const std::vector<TensorRef> &results) const {
+  Status status = checkCall(plan, parameters, results, device.ordinal, device.multiprocessors);
+  return status.ok() ? status : Status::failure("'" + plan.name + "': " + status.getMessage());
+}
+
+StatusOr<size_t> GpuExecutable::selectVariant(const EvaluationContext &context) const {
+  for (size_t i = 0; i < plan.variants.size(); ++i) {
+    StatusOr<int64_t> holds = evaluate(plan.variants[i].condition, context);
+    if (!holds.ok())
+      return Status::failure("'" + plan.name + "': the condition of variant '" + plan.variants[i].name +
+                             "', " + toString(plan.variants[i].condition, plan) + ", " + holds.getMessage());
+    if (*holds)
+      return i;
+  }
+  std::string message = "'" + plan.name + "': no variant is for these tensors:";
+  for (const VariantSpec &variant : plan.variants)
+    message += " '" + variant.name + "' needs " + toString(variant.condition, plan) + ";";
+  message.pop_back();
+  return Status::failure(message);
+}
+
+StatusOr<size_t> GpuExecutable::selectVariant(const std::vector<TensorRef> &parameters,
+                                              const std::vector<TensorRef> &results) const {
+  if (Status status = check(parameters, results); !status.ok())
+    return status;
+  return selectVariant({parameters.data(), results.data(), device.multiprocessors});
+}
+
+namespace {
+constexpr int64_t workspaceAlignment = 256;
+
+/// The shape and place of a workspace in a call.
+struct PlacedWorkspace {
+  int64_t offset = 0; // from the beginning of the call's workspace
+  int64_t bytes = 0;
+  int64_t sizes[maxRank], strides[maxRank];
+};
+
+using PlacedWorkspaces = std::array<PlacedWorkspace, maxWorkspaces>;
+
+/// Computes sizes and offsets; returns the bytes of all.
+StatusOr<int64_t> placeWorkspaces(PlacedWorkspaces &placed, const LaunchPlan &plan,
+                                  const VariantSpec &variant, const EvaluationContext &context) {
+  int64_t end = 0;
+  for (size_t i = 0; i < variant.workspaces.size(); ++i) {
+    const WorkspaceSpec &spec = variant.workspaces[i];
+    PlacedWorkspace &workspace = placed[i];
+    auto fail = [&](const std::string &what) {
+      return Status::failure("'" + plan.name + "': workspace '" + spec.name + "' " + what);
+    };
+    int64_t elements = 1;
+    bool overflow = false;
+    for (size_t d = spec.sizes.size(); d-- > 0;) {
+      StatusOr<int64_t> size = evaluate(spec.sizes[d], context);
+      if (!size.ok())
+        return fail("has no size in dimension " + std::to_string(d) + ": " + toString(spec.sizes[d], plan) +
+                    " " + size.getMessage());
+      if (*size < 0 || *size > INT32_MAX)
+        return fail("has size " + std::to_string(*size) + " in dimension " + std::to_string(d) +
+                    ", expected 0 to 2147483647");
+      workspace.sizes[d] = *size;
+      workspace.strides[d] = elements;
+      overflow |= __builtin_mul_overflow(elements, *size, &elements);
+    }
+    overflow |= __builtin_mul_overflow(elements, getSizeInBytes(spec.type), &workspace.bytes);
+    workspace.offset = end;
+    overflow |= __builtin_add_overflow(end, workspace.bytes + workspaceAlignment - 1, &end);
+    if (overflow)
+      return fail("is too large");
+    end = end / workspaceAlignment * workspaceAlignment;
+  }
+  return end;
+}
+
+/// How cuLaunchKernel is told of arguments in one piece.
+void *const launchParameterEnd = nullptr;
+void *const launchParameterBuffer = reinterpret_cast<void *>(1);
+void *const launchParameterSize = reinterpret_cast<void *>(2);
+
+/// Lays out the arguments of kernels as CUDA C++ does, those of one after those of another.
+class ArgumentPacker {
+public:
+  void beginKernel() {
+    bytes.resize((bytes.size() + 15) / 16 * 16);
+    begin = bytes.size();
+  }
+
+  void add(const void *value, int64_t size) { memcpy(reserve({size, size}), value, size); }
+
+  void addTensor(const void *data, int rank, const int64_t *sizes, const int64_t *strides) {
+    unsigned char *slot = reserve(getTensorLayout(rank));
+    memcpy(slot, &data, 8);
+    for (int i = 0; i < rank; ++i) {
+      auto size = static_cast<int32_t>(sizes[i]);
+      memcpy(slot + 8 + 8 * i, &strides[i], 8);
+      memcpy(slot + 8 + 8 * rank + 4 * i, &size, 4);
+    }
+  }
+
+  size_t getBegin() const { return begin; }
+  size_t getSize() const { return bytes.size() - begin; }
+  unsigned char *getData() { return bytes.data(); }
+
+private:
+  unsigned char *reserve(ArgumentLayout layout) {
+    size_t offset = bytes.size() - begin;
+    offset = (offset + layout.alignment - 1) / layout.alignment * layout.alignment;
+    bytes.resize(begin + offset + layout.bytes);
+    return bytes.data() + begin + offset;
+  }
+
+  std::vector<unsigned char> bytes;
+  size_t begin = 0;
+};
+
+/// A kernel with all that its launch needs.
+struct PreparedLaunch {
+  unsigned grid[3];
+  size_t argumentsBegin, argumentsSize; // in the packer
+  bool isEmpty;
+};
+
+/// The values of one call.
+class CallPreparation {
+public:
+  CallPreparation(const LaunchPlan &plan, const VariantSpec &variant, const EvaluationContext &context,
+                  const PlacedWorkspaces &placed, cuda::DevicePointer workspace)
+      : plan(plan), variant(variant), context(context), placed(placed), workspace(workspace) {}
+
+  Status run() {
+    for (size_t i = 0; i < variant.launches.size(); ++i)
+      if (Status status = prepare(variant.launches[i], launches[i]); !status.ok())
+        return status;
+    return {};
+  }
+
+  ArgumentPacker packer;
+  std::array<PreparedLaunch, maxLaunches> launches;
+
+private:
+  StatusOr<int64_t> evaluateIn(const Expr &expr, int64_t max, const LaunchSpec &launch, const char *what) {
+    StatusOr<int64_t> value = evaluate(expr, context);
+    if (value.ok() && *value >= 0 && *value <= max)
+      return value;
+    return Status::failure("'" + plan.name + "': " + what + " of kernel '" + launch.kernel + "', " +
+                           toString(expr, plan) + ", " +
+                           (value.ok()
+                                ? "is " + std::to_string(*value) + ", expected 0 to " + std::to_string(max)
+                                : value.getMessage()));
+  }
+
+  Status prepare(const LaunchSpec &launch, PreparedLaunch &prepared) {
+    prepared.isEmpty = false;
+    for (int i = 0; i < 3; ++i) {
+      StatusOr<int64_t> blocks = evaluateIn(launch.grid[i], i == 0 ? INT32_MAX : 65535, launch, "the grid");
+      if (!blocks.ok())
+        return blocks.getStatus();
+      prepared.grid[i] = static_cast<unsigned>(*blocks);
+      prepared.isEmpty |= *blocks == 0;
+    }
+    packer.beginKernel();
+    for (const ArgumentSpec &argument : launch.arguments)
+      if (Status status = pack(argument, launch); !status.ok())
+        return status;
+    prepared.argumentsBegin = packer.getBegin();
+    prepared.argumentsSize = packer.getSize();
+    return {};
+  }
+
+  Status pack(const ArgumentSpec &argument, const LaunchSpec &launch) {
+    auto packTensor = [&](const TensorRef &tensor) {
+      packer.addTensor(tensor.data, tensor.rank, tensor.sizes, tensor.strides);
+    };
+    switch (argument.kind) {
+    case ArgumentSpec::Kind::Parameter: {
+      const TensorRef &parameter = context.parameters[argument.index];
+      if (plan.parameters[argument.index].isScalar)
+        packer.add(parameter.data, getSizeInBytes(parameter.type));
+      else
+        packTensor(parameter);
+      return {};
+    }
+    case ArgumentSpec::Kind::Result:
+      packTensor(context.results[argument.index]);
+      return {};
+    case ArgumentSpec::Kind::Workspace: {
+      const PlacedWorkspace &place = placed[argument.index];
+      auto rank = static_cast<int>(variant.workspaces[argument.index].sizes.size());
+      packer.addTensor(reinterpret_cast<void *>(workspace + place.offset), rank, place.sizes, place.strides);
+      return {};
+    }
+    case ArgumentSpec::Kind::Expression:
+      break;
+    }
+    StatusOr<int64_t> value = evaluate(argument.expr, context);
+    bool isNarrow = argument.type == ElementType::I32;
+    if (!value.ok() || (isNarrow && (*value < INT32_MIN || *value > INT32_MAX)))
+      return Status::failure(
+          "'" + plan.name + "': an argument of kernel '" + launch.kernel + "', " +
+          toString(argument.expr, plan) + ", " +
+          (value.ok() ? "is " + std::to_string(*value) + ", expected 32 bits" : value.getMessage()));
+    // The low bytes come first.
+    packer.add(&*value, isNarrow ? 4 : 8);
+    return {};
+  }
+
+  const LaunchPlan &plan;
+  const VariantSpec &variant;
+  const EvaluationContext &context;
+  const PlacedWorkspaces &placed;
+  cuda::DevicePointer workspace;
+};
+} // namespace
+
+StatusOr<int64_t> GpuExecutable::getWorkspaceBytes(const std::vector<TensorRef> &parameters,
+                                                   const std::vector<TensorRef> &results) const {
+  StatusOr<size_t> variant = selectVariant(parameters, results);
+  if (!variant.ok())
+    return variant.getStatus();
+  PlacedWorkspaces placed;
+  return placeWorkspaces(placed, plan, plan.variants[*variant],
+                         {parameters.data(), results.data(), device.multiprocessors});
+}
+
+Status GpuExecutable::launch(const std::vector<TensorRef> &parameters, const std::vector<TensorRef> &results,
+                             cuda::Stream stream, WorkspaceRef lent) {
+  const CudaDriver &driver = runtime->getDriver();
+  if (Status status = check(parameters, results); !status.ok())
+    return status;
+  EvaluationContext context{parameters.data(), results.data(), device.multiprocessors};
+  StatusOr<size_t> variantIndex = selectVariant(context);
+  if (!variantIndex.ok())
+    return variantIndex.getStatus();
+  const VariantSpec &variant = plan.variants[*variantIndex];
+  PlacedWorkspaces placed;
+  StatusOr<int64_t> workspaceBytes = placeWorkspaces(placed, plan, variant, context);
+  if (!workspaceBytes.ok())
+    return workspaceBytes.getStatus();
+  if (lent.data &&
+      (lent.bytes < *workspaceBytes || reinterpret_cast<uintptr_t>(lent.data) % workspaceAlignment))
+    return Status::failure("'" + plan.name + "': got a workspace of " + std::to_string(lent.bytes) +
+                           " bytes, expected " + std::to_string(*workspaceBytes) + ", aligned to " +
+                           std::to_string(workspaceAlignment));
+
+  StatusOr<ContextScope> scope = ContextScope::enter(driver, device.ordinal);
+  if (!scope.ok())
+    return scope.getStatus();
+  StatusOr<const LoadedKernels *> loaded = getKernels(scope->getId(), *variantIndex);
+  if (!loaded.ok())
+    return loaded.getStatus();
+
+  WorkspacePool::Lease lease;
+  auto workspace = reinterpret_cast<cuda::DevicePointer>(lent.data);
+  if (!workspace && *workspaceBytes) {
+    StatusOr<WorkspacePool::Lease> acquired =
+        runtime->getWorkspacePool().acquire(scope->getId(), device.ordinal, stream, *workspaceBytes);
+    if (!acquired.ok())
+      return acquired.getStatus();
+    lease = std::move(*acquired);
+    workspace = lease.data;
+  }
+
+  // All values before the first launch, so that a refusal leaves nothing half done.
+  CallPreparation call(plan, variant, context, placed, workspace);
+  if (Status status = call.run(); !status.ok())
+    return status;
+  for (size_t i = 0; i < variant.workspaces.size(); ++i)
+    if (variant.workspaces[i].zeroed && placed[i].bytes)
+      if (Status status =
+              driver.check(driver.memsetD8Async(workspace + placed[i].offset, 0, placed[i].bytes, stream),
+                           "cuMemsetD8Async");
+          !status.ok())
+        return status;
+  for (size_t i = 0; i < variant.launches.size(); ++i) {
+    const LaunchSpec &launch = variant.launches[i];
+    PreparedLaunch &prepared = call.launches[i];
+    if (prepared.isEmpty)
+      continue;
+    void *extra[] = {launchParameterBuffer, call.packer.getData() + prepared.argumentsBegin,
+                     launchParameterSize, &prepared.argumentsSize, launchParameterEnd};
+    cuda::Result result = driver.launchKernel(
+        (**loaded)[i], prepared.grid[0], prepared.grid[1], prepared.grid[2], launch.threads, 1, 1,
+        static_cast<unsigned>(launch.dynamicSharedBytes), stream, nullptr, extra);
+    if (result)
+      return Status::failure("kernel '" + launch.kernel +
+                             "': " + driver.check(result, "cuLaunchKernel").getMessage());
+  }
+  return {};
+}
+
+} // namespace attn
