@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <dirent.h>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
@@ -60,6 +61,19 @@ std::optional<std::string> readFile(int directory, const std::string &name) {
     done += count;
   }
   return contents;
+}
+
+/// Of an open folder, but for hidden files, which network file systems put there.
+size_t countFiles(int directory) {
+  int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *dir = fd < 0 ? nullptr : fdopendir(fd);
+  if (!dir)
+    return 0;
+  size_t count = 0;
+  while (const dirent *file = readdir(dir))
+    count += file->d_name[0] != '.';
+  closedir(dir); // and fd
+  return count;
 }
 
 /// Creates and makes durable.
@@ -132,8 +146,11 @@ std::optional<EntryFiles> DiskStore::load(const std::string &kind, const std::st
   std::string path = getPath(kind, key);
   // All files are opened relative to this one folder, which another process may move away and replace.
   FileDescriptor entry(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (entry < 0)
+  if (entry < 0) {
+    if (errno == ENOTDIR)
+      discard(path);
     return std::nullopt;
+  }
   EntryFiles files;
   std::optional<std::string> checksums = readFile(entry, checksumsName);
   bool isWhole = checksums.has_value();
@@ -151,7 +168,9 @@ std::optional<EntryFiles> DiskStore::load(const std::string &kind, const std::st
       files[fileName] = std::move(*contents);
     begin = end + 1;
   }
-  if (!isWhole || files.empty() || formatChecksums(files) != *checksums) {
+  // Checksums that end too early, after a line, show by the files that they do not name.
+  if (!isWhole || files.empty() || formatChecksums(files) != *checksums ||
+      countFiles(entry) != files.size() + 1) {
     discard(path);
     return std::nullopt;
   }
@@ -160,7 +179,7 @@ std::optional<EntryFiles> DiskStore::load(const std::string &kind, const std::st
   return files;
 }
 
-Status DiskStore::publish(const std::string &kind, const std::string &key, const EntryFiles &files) const {
+Status DiskStore::publish(const std::string &kind, const std::string &key, EntryFiles &files) const {
   for (const std::string &path : {directory + "/" + kind, getStagingDirectory()})
     if (Status status = makeDirectories(path); !status.ok())
       return status;
@@ -184,8 +203,10 @@ Status DiskStore::publish(const std::string &kind, const std::string &key, const
         return syncDirectory(directory + "/" + kind);
       if (errno != EEXIST && errno != ENOTEMPTY)
         return failure("rename to", path);
-      if (load(kind, key))
+      if (std::optional<EntryFiles> others = load(kind, key)) {
+        files = std::move(*others);
         break;
+      }
     }
     return {};
   }();

@@ -33,8 +33,9 @@ public:
   /// used.
   std::optional<EntryFiles> load(const std::string &kind, const std::string &key) const;
 
-  /// Adds an entry, or leaves the one that another process has added meanwhile; then evicts.
-  Status publish(const std::string &kind, const std::string &key, const EntryFiles &files) const;
+  /// Adds an entry, and evicts others where there are too many. If another process has added it meanwhile,
+  /// `files` becomes that one's.
+  Status publish(const std::string &kind, const std::string &key, EntryFiles &files) const;
 
   std::vector<std::string> listKeys(const std::string &kind) const;
 

@@ -143,10 +143,10 @@ StatusOr<KernelCache::Entry> KernelCache::get(Kind kind, const std::string &key,
         return Status::failure("not cached"); // the slot stays open: a thread may be waiting to build
       StatusOr<EntryFiles> files = (*build)();
       if (files.ok()) {
-        slot->entry = std::make_shared<const EntryFiles>(std::move(*files));
         if (disk)
-          if (Status status = disk->publish(getFolder(kind), key, *slot->entry); !status.ok())
+          if (Status status = disk->publish(getFolder(kind), key, *files); !status.ok())
             warnOnce("compiled kernels are kept in memory only: " + status.getMessage());
+        slot->entry = std::make_shared<const EntryFiles>(std::move(*files));
       } else {
         slot->status = files.getStatus();
       }
