@@ -89,13 +89,16 @@ LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError, A
 
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t blockM,
                                    int64_t blockN, LoopOrder order, int64_t kvSplits, int64_t vectorLength,
-                                   int64_t registerRows, int64_t registerVectors) {
+                                   int64_t registerRows, int64_t registerVectors, int64_t warps,
+                                   int64_t blocksPerMultiprocessor) {
   std::pair<StringRef, int64_t> numbers[] = {{"block_m", blockM},
                                              {"block_n", blockN},
                                              {"kv_splits", kvSplits},
                                              {"vector_length", vectorLength},
                                              {"register_rows", registerRows},
-                                             {"register_vectors", registerVectors}};
+                                             {"register_vectors", registerVectors},
+                                             {"warps", warps},
+                                             {"blocks_per_multiprocessor", blocksPerMultiprocessor}};
   for (auto [name, value] : numbers) // (S1)
     if (value < 1 || value > std::numeric_limits<int32_t>::max())
       return emitError() << "expected " << name << " from 1 to 2^31 - 1, got " << value << " [S1]";
@@ -106,5 +109,12 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected vector_length and register_rows * register_vectors of at most "
                        << kMaxUnrolled << ", got " << vectorLength << " and "
                        << registerRows * registerVectors << " [S4]";
+  if (warps > 32) // (S5)
+    return emitError() << "expected warps of at most 32, got " << warps << " [S5]";
   return success();
+}
+
+ScheduleAttr ScheduleAttr::withKvSplits(int64_t kvSplits) const {
+  return get(getContext(), getBlockM(), getBlockN(), getOrder(), kvSplits, getVectorLength(),
+             getRegisterRows(), getRegisterVectors(), getWarps(), getBlocksPerMultiprocessor());
 }

@@ -114,8 +114,9 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     - `order`: `query_outer` keeps a block of queries and streams the keys (FlashAttention-2); `key_outer` keeps a block of
       keys and streams the queries, with the running maximum, sum and output of every query in memory (FlashAttention-1).
     - `kv_splits` computes the keys in that many independent parts, which `attn.merge` combines (flash decoding).
-    - `vector_length` elements of the compute type make a vector; a micro-kernel of a matrix product keeps
+    - On a CPU `vector_length` elements of the compute type make a vector; a micro-kernel of a matrix product keeps
       `register_rows` x `register_vectors` of them in registers.
+    - On a GPU a block of the grid has `warps` warps, and `blocks_per_multiprocessor` of them are to fit one multiprocessor.
 
     Constraints:
     - (S1) every number is from 1 to 2^31 - 1.
@@ -123,6 +124,7 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
       multiple of `vector_length * register_vectors`; checked by the op that carries the schedule.
     - (S3) `key_outer` and `kv_splits > 1` exclude each other.
     - (S4) `vector_length` and `register_rows * register_vectors` are at most 256: micro-kernels are unrolled.
+    - (S5) `warps` is at most 32.
 
     Example: `#attn.schedule<block_m = 64, block_n = 64, vector_length = 16, register_rows = 8, register_vectors = 2>`
   }];
@@ -133,7 +135,12 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"int64_t", "1">:$kv_splits,
     DefaultValuedParameter<"int64_t", "1">:$vector_length,
     DefaultValuedParameter<"int64_t", "1">:$register_rows,
-    DefaultValuedParameter<"int64_t", "1">:$register_vectors);
+    DefaultValuedParameter<"int64_t", "1">:$register_vectors,
+    DefaultValuedParameter<"int64_t", "1">:$warps,
+    DefaultValuedParameter<"int64_t", "1">:$blocks_per_multiprocessor);
+  let extraClassDeclaration = [{
+    ScheduleAttr withKvSplits(int64_t kvSplits) const;
+  }];
 }
 
 #endif // ATTN_DIALECT_ATTNDIALECT_TD

@@ -354,15 +354,15 @@ def AttnTile_StoreOp : AttnTile_Op<"store", [AttrSizedOperandSegments]> {
     Example:
     ```mlir
     attn_tile.store %output via %staging to %out[%b, %h, %q_begin] rows(%rows)
-        : !attn_tile.fragment<128x128xf32, accumulator, 4x1>, !attn_tile.shared<128x128xbf16>,
-          memref<?x16x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>
+        : !attn_tile.fragment<128x128xf32, accumulator, 4x1>, memref<?x16x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>
+          via !attn_tile.shared<128x128xbf16>
     ```
   }];
   let arguments = (ins ReadsFragment:$fragment, Arg<Optional<AttnTile_SharedType>, "", [MemWrite<AttnTile_SharedMemory>]>:$via, WritesGlobal:$target,
                        Variadic<Index>:$indices, Index:$rows, UnitAttr:$aligned);
   let assemblyFormat = [{
     $fragment (`via` $via^)? `to` $target `[` $indices `]` `rows` `(` $rows `)` (`aligned` $aligned^)? attr-dict
-    `:` type($fragment) (`,` `via` type($via)^)? `,` type($target)
+    `:` type($fragment) `,` type($target) (`via` type($via)^)?
   }];
   let hasVerifier = 1;
 }

@@ -19,7 +19,14 @@ ShapeClass ShapeClass::get(AttentionOpInterface op, KernelKind kind) {
   };
   ArrayRef<int64_t> query = op.getQuery().getType().getShape();
   ArrayRef<int64_t> heads = kind == KernelKind::dkdv ? op.getKey().getType().getShape() : query;
-  ShapeClass shape{kind, op.getHeadDim(), op.getValueDim(), op.getComputeType().getWidth(), {}, {}, {}};
+  ShapeClass shape{kind,
+                   op.getHeadDim(),
+                   op.getValueDim(),
+                   op.getComputeType().getWidth(),
+                   op.getElementType().getIntOrFloatBitWidth(),
+                   {},
+                   {},
+                   {}};
   int64_t product;
   if (known(query[0]) && known(heads[1]) && !llvm::MulOverflow(query[0], heads[1], product))
     shape.batchTimesHeads = product;
@@ -68,7 +75,7 @@ FailureOr<ScheduleChoice> attn::chooseSchedule(function_ref<InFlightDiagnostic()
                                                const ShapeClass &shape, TargetAttr target,
                                                const ScheduleOverrides &overrides) {
   if (target.isGpu())
-    return emitError() << "expected a CPU target, got " << target << "; GPU targets have no schedules yet";
+    return chooseGpuSchedule(emitError, shape, target, overrides);
   RegisterTile tile = chooseRegisterTile(target);
   int64_t vectorLength = target.getVectorLength(shape.computeBits);
   int64_t laneMultiple = vectorLength * tile.vectors;
@@ -114,7 +121,8 @@ FailureOr<ScheduleChoice> attn::chooseSchedule(function_ref<InFlightDiagnostic()
   chosen.rejection.clear();
   choice.schedule =
       ScheduleAttr::getChecked(emitError, target.getContext(), chosen.blockM, chosen.blockN, overrides.order,
-                               /*kv_splits=*/int64_t{1}, vectorLength, tile.rows, tile.vectors);
+                               /*kv_splits=*/int64_t{1}, vectorLength, tile.rows, tile.vectors,
+                               /*warps=*/int64_t{1}, /*blocks_per_multiprocessor=*/int64_t{1});
   if (!choice.schedule || failed(verifyTileBytes(emitError, shape, choice.schedule)))
     return failure();
   return choice;

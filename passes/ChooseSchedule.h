@@ -18,7 +18,7 @@ namespace attn {
 struct ShapeClass {
   KernelKind kind;
   int64_t headDim, valueDim;
-  unsigned computeBits;
+  unsigned computeBits, elementBits;
   std::optional<int64_t> batchTimesHeads, qLen, kvLen;
 
   static ShapeClass get(AttentionOpInterface op, KernelKind kind);
@@ -32,7 +32,8 @@ struct ScheduleOverrides {
 
 struct ScheduleCandidate {
   int64_t blockM, blockN;
-  /// Tiles that every block of the inner loop touches again, and all tiles of one work item, in bytes.
+  /// CPU: tiles that every block of the inner loop touches again, and all tiles of one work item, in bytes.
+  /// GPU: both are the shared memory of a block.
   int64_t hotBytes, totalBytes;
   /// Why it lost; empty for the one chosen.
   std::string rejection;
@@ -51,6 +52,12 @@ struct ScheduleChoice {
 llvm::FailureOr<ScheduleChoice> chooseSchedule(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
                                                const ShapeClass &shape, TargetAttr target,
                                                const ScheduleOverrides &overrides);
+
+/// The same for a GPU target, the portable family: the first of a list of tiles, in the order of their
+/// measured speed, whose shared memory and accumulators fit.
+llvm::FailureOr<ScheduleChoice> chooseGpuSchedule(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
+                                                  const ShapeClass &shape, TargetAttr target,
+                                                  const ScheduleOverrides &overrides);
 
 /// Bytes of all tiles of one work item. Blocks far above any limit count as 2^20 long.
 int64_t getTileBytes(const ShapeClass &shape, ScheduleAttr schedule);

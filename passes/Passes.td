@@ -191,6 +191,26 @@ def LowerOnlinePass : Pass<"attn-lower-online", "::mlir::ModuleOp"> {
                            "::mlir::vector::VectorDialect"];
 }
 
+def LowerOnlineToTilePass : Pass<"attn-lower-online-to-tile", "::mlir::ModuleOp"> {
+  let summary = "Lower online attention to kernels of the attn_tile dialect for a GPU";
+  let description = [{
+    Each `attn.online_attention` becomes a kernel (a `gpu.func` in a `gpu.module` of its own) and its launch, over
+    `bufferization.to_buffer` of the operands; the results are new buffers. The kernels are of the portable schedule family:
+    tensor cores through `mma.sync`, asynchronous copies, no instruction newer than sm_80. They are right for all lengths,
+    batches, heads and strides; with `aligned` they copy rows by 16 bytes, so bases and strides have to be multiples of that.
+
+    A block that meets no visited range is neither copied nor computed, and one that meets no masked range does not evaluate
+    the mask. Score and mask land in `attn_tile.map` operations.
+
+    Refused: f64 tensors.
+  }];
+  let options = [Option<"aligned", "aligned", "bool", "true", "Bases and strides are multiples of 16 bytes">];
+  let dependentDialects = ["::attn::tile::AttnTileDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::bufferization::BufferizationDialect", "::mlir::gpu::GPUDialect",
+                           "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def LowerMergePass : Pass<"attn-lower-merge", "::mlir::ModuleOp"> {
   let summary = "Lower attn.merge to linalg";
   let description = [{

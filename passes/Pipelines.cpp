@@ -49,7 +49,7 @@ using namespace attn;
 // Attention to loops
 //===----------------------------------------------------------------------===//
 
-void attn::buildPlanPipeline(OpPassManager &pm, const CpuPipelineOptions &options) {
+void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &options) {
   pm.addPass(createInlinerPass());
   pm.addPass(createCanonicalizerPass());
   PlanPassOptions plan;
@@ -75,6 +75,7 @@ void attn::buildAttentionPipeline(OpPassManager &pm, const CpuPipelineOptions &o
 // Loops over buffers to the LLVM dialect
 //===----------------------------------------------------------------------===//
 
+/// Tensors to buffers; results are written to parameters.
 static void addBufferization(OpPassManager &pm) {
   // Elementwise arithmetic on whole tensors does not bufferize.
   pm.addPass(createConvertElementwiseToLinalgPass());
@@ -84,12 +85,12 @@ static void addBufferization(OpPassManager &pm) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(createWriteResultsInPlacePass());
-  bufferization::buildBufferDeallocationPipeline(pm);
-  pm.addPass(createExpandCopiesPass());
 }
 
 static void buildBufferToLLVMPipeline(OpPassManager &pm) {
   addBufferization(pm);
+  bufferization::buildBufferDeallocationPipeline(pm);
+  pm.addPass(createExpandCopiesPass());
 
   pm.addPass(createConvertLinalgToParallelLoopsPass());
   pm.addPass(createOutlineParallelLoopsPass());
@@ -119,7 +120,27 @@ void attn::buildCpuPipeline(OpPassManager &pm, const CpuPipelineOptions &options
   buildBufferToLLVMPipeline(pm);
 }
 
+//===----------------------------------------------------------------------===//
+// Attention to kernels for a GPU
+//===----------------------------------------------------------------------===//
+
+void attn::buildCudaPipeline(OpPassManager &pm, const CudaPipelineOptions &options) {
+  buildPlanPipeline(pm, options);
+  LowerOnlineToTilePassOptions lowering;
+  lowering.aligned = options.aligned;
+  pm.addPass(createLowerOnlineToTilePass(lowering));
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  addBufferization(pm);
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
 void attn::registerAttnPipelines() {
+  PassPipelineRegistration<CudaPipelineOptions>(
+      "attn-to-cuda-pipeline",
+      "Lower attention to kernels of the attn_tile dialect, ready to be printed as CUDA C++",
+      buildCudaPipeline);
   PassPipelineRegistration<CpuPipelineOptions>(
       "attn-to-cpu-pipeline", "Lower attention to the LLVM dialect for the CPU", buildCpuPipeline);
 }

@@ -20,7 +20,8 @@ class OpPassManager;
 } // namespace mlir
 
 namespace attn {
-struct CpuPipelineOptions : mlir::PassPipelineOptions<CpuPipelineOptions> {
+/// What is chosen before the CPU and the GPU part ways.
+struct PlanPipelineOptions : virtual mlir::detail::PassOptions {
   Option<int64_t> blockM{*this, "block-m", llvm::cl::desc("Queries in a block; 0 chooses"),
                          llvm::cl::init(0)};
   Option<int64_t> blockN{*this, "block-n", llvm::cl::desc("Keys in a block; 0 chooses"), llvm::cl::init(0)};
@@ -30,8 +31,15 @@ struct CpuPipelineOptions : mlir::PassPipelineOptions<CpuPipelineOptions> {
                            llvm::cl::init(0)};
 };
 
+struct CpuPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<CpuPipelineOptions> {};
+
+struct CudaPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<CudaPipelineOptions> {
+  Option<bool> aligned{*this, "aligned", llvm::cl::desc("Bases and strides are multiples of 16 bytes"),
+                       llvm::cl::init(true)};
+};
+
 /// From attn operations to planned ones: `attn.online_attention` and `attn.merge`.
-void buildPlanPipeline(mlir::OpPassManager &pm, const CpuPipelineOptions &options);
+void buildPlanPipeline(mlir::OpPassManager &pm, const PlanPipelineOptions &options);
 
 /// From attn operations to loops over buffers: what remains is tensor, linalg, bufferization, scf, vector and
 /// memref.
@@ -39,6 +47,10 @@ void buildAttentionPipeline(mlir::OpPassManager &pm, const CpuPipelineOptions &o
 
 /// From there on to the LLVM dialect: `--attn-to-cpu-pipeline`.
 void buildCpuPipeline(mlir::OpPassManager &pm, const CpuPipelineOptions &options);
+
+/// From attn operations to kernels in `gpu.module` operations and functions that launch them, over buffers:
+/// `--attn-to-cuda-pipeline`.
+void buildCudaPipeline(mlir::OpPassManager &pm, const CudaPipelineOptions &options);
 
 void registerAttnPipelines();
 

@@ -94,8 +94,11 @@ void Inliner::clone(Operation &op) {
       })
       .Case([&](scf::IfOp ifOp) { cloneIf(ifOp); })
       .Case([&](tensor::ExtractOp extract) {
-        Value read =
-            tensor::ExtractOp::create(builder, loc, map(extract.getTensor()), map(extract.getIndices()));
+        Value capture = map(extract.getTensor());
+        SmallVector<Value> indices = map(extract.getIndices());
+        Value read = options.readCapture
+                         ? options.readCapture(builder, loc, capture, indices)
+                         : tensor::ExtractOp::create(builder, loc, capture, indices).getResult();
         Type type = extract.getType();
         replace(isa<FloatType>(type) ? convertFloat(builder, loc, read, convert(type)) : read);
       })

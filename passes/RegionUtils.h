@@ -23,6 +23,11 @@ struct RegionInlining {
   /// The lengths of a batch entry, for `attn.q_len` and `attn.kv_len`.
   LengthFn queryLength, keyLength;
 
+  /// Reads an element of a captured tensor, for `tensor.extract`; by default with `tensor.extract` itself.
+  using ReadFn = std::function<mlir::Value(mlir::OpBuilder &, mlir::Location, mlir::Value capture,
+                                           mlir::ValueRange indices)>;
+  ReadFn readCapture;
+
   /// Replaces an `attn.accumulate_gradient`: adds `value` to the gradient of the capture number `capture` at
   /// `indices`. `state` are values that are threaded through the region in program order (and through every
   /// `scf.if` that accumulates): gradients held as tensors are updated by replacing their value here. Empty

@@ -33,9 +33,7 @@ static Value takePart(ImplicitLocOpBuilder &b, Value parts, int64_t part) {
 
 static void split(OnlineAttentionOp op, int64_t splits) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
-  ScheduleAttr old = op.getSchedule();
-  auto schedule = ScheduleAttr::get(b.getContext(), old.getBlockM(), old.getBlockN(), old.getOrder(), splits,
-                                    old.getVectorLength(), old.getRegisterRows(), old.getRegisterVectors());
+  ScheduleAttr schedule = op.getSchedule().withKvSplits(splits);
   auto addLeadingDim = [&](Value result) {
     auto type = cast<RankedTensorType>(result.getType());
     SmallVector<int64_t> shape{splits};

@@ -134,3 +134,8 @@ func.func private @f() attributes {schedule = #attn.schedule<block_m = 64>}
 // expected-error @+2 {{expected integer value}}
 // expected-error @+1 {{failed to parse Attn_ScheduleAttr parameter 'block_m'}}
 func.func private @f() attributes {schedule = #attn.schedule<block_m = wide, block_n = 64>}
+
+// -----
+
+// expected-error @below {{expected warps of at most 32, got 33 [S5]}}
+#schedule = #attn.schedule<block_m = 64, block_n = 64, warps = 33>

@@ -14,9 +14,9 @@ def labels(pattern, files):
     return {label for match in re.findall(pattern, text) for label in match.split(", ")}
 
 
-documented = labels(r"- \(([A-Z]\d+)\)", root.glob("dialect/*.td"))
-diagnosed = labels(r'(?:\[|")([A-Z]\d+(?:, [A-Z]\d+)*)(?:\]|")', root.glob("dialect/*.cpp"))
-tested = labels(r"expected-error.*\[([A-Z]\d+(?:, [A-Z]\d+)*)\]\}\}", root.glob("test/Dialect/invalid*.mlir"))
+documented = labels(r"- \(([A-Z]+\d+)\)", root.glob("dialect/*.td"))
+diagnosed = labels(r'(?:\[|")([A-Z]+\d+(?:, [A-Z]+\d+)*)(?:\]|")', root.glob("dialect/*.cpp"))
+tested = labels(r"expected-error.*\[([A-Z]+\d+(?:, [A-Z]+\d+)*)\]\}\}", root.glob("test/Dialect/invalid*.mlir"))
 
 assert len(documented) >= 20, f"found only {sorted(documented)} in the ODS"
 failures = [

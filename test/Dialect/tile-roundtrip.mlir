@@ -149,8 +149,8 @@ gpu.module @kernels {
     }
     // CHECK: %staging = attn_tile.shared_reuse %query_tile "staging" : {{(!attn_tile.shared)?}}<128x128xbf16> to {{(!attn_tile.shared)?}}<128x128xbf16>
     %staging = attn_tile.shared_reuse %query_tile "staging" : !attn_tile.shared<128x128xbf16> to !attn_tile.shared<128x128xbf16>
-    // CHECK: attn_tile.store %output via %staging to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) aligned : {{(!attn_tile.fragment)?}}<128x128xf32, accumulator, 4x1>, via {{(!attn_tile.shared)?}}<128x128xbf16>, memref<
-    attn_tile.store %output via %staging to %out[%b, %h, %q_begin] rows(%q_rows) aligned : !output, via !attn_tile.shared<128x128xbf16>, !tensor
+    // CHECK: attn_tile.store %output via %staging to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) aligned : {{(!attn_tile.fragment)?}}<128x128xf32, accumulator, 4x1>, memref<{{.*}}> via {{(!attn_tile.shared)?}}<128x128xbf16>
+    attn_tile.store %output via %staging to %out[%b, %h, %q_begin] rows(%q_rows) aligned : !output, !tensor via !attn_tile.shared<128x128xbf16>
     // CHECK: attn_tile.store_rows %row_max to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) : {{(!attn_tile.fragment)?}}<128xf32, rows, 4x1>, memref<
     attn_tile.store_rows %row_max to %lse[%b, %h, %q_begin] rows(%q_rows) : !rows, !statistics
     gpu.return

@@ -1,0 +1,352 @@
+//===- TileForward.cpp - the forward kernel of the portable GPU family -------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// FlashAttention-2 (Dao 2023): a block of the grid keeps block_m queries and streams the keys in blocks of
+// block_n. Warps divide the rows, so that the softmax of a row stays in four lanes, and the probabilities are
+// the left operand of the second product in the registers where the first left them. One tile of keys and one
+// of values: the keys of the next block are copied while the softmax runs, the values while the scores are
+// computed.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/TileKernel.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace attn;
+using namespace attn::tile;
+
+namespace {
+class ForwardKernel : public OnlineTileKernel {
+public:
+  ForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
+                const TileLoweringOptions &options);
+  void build();
+
+private:
+  void allocateStorage();
+  void loopOverKeys(function_ref<void(Value, Value, Value)> body);
+  void step(Value keyBegin, Value nextKeyBegin, Value masked);
+  void applyRegions(Value keyBegin, Value masked);
+  void softmax();
+  void finalise();
+
+  /// Whether scores stay q k^T, and the scale is a factor of the exponent.
+  bool foldsScale() { return op.getScore().empty() && op.getScaleOrDefault() > 0; }
+  Value exp2(Value exponent);
+  /// `max`, but 0 for a row without a key so far: -inf - -inf would be a NaN.
+  Value getShift(Value max);
+  Value isEmpty(Value rowValue, Value empty) {
+    return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowValue, empty);
+  }
+
+  ImplicitLocOpBuilder &host;
+  Value hostOut, hostLse, out, lse;
+  // The block of the grid.
+  Value split, batch, head, kvHead, begin, end;
+  BlockRanges ranges;
+  // Storage.
+  Value queryTile, keyTile, valueTile, scoresTile;
+  Value scores, probabilities, output, rowMax, rowSum, rescale;
+};
+} // namespace
+
+/// A buffer for a result of the operation. Its sizes are those of query, but for the last one and a leading
+/// one of splits.
+static Value allocateResult(ImplicitLocOpBuilder &host, OnlineAttentionOp op, unsigned number) {
+  auto type = cast<RankedTensorType>(op.getResult(number).getType());
+  int64_t leading = op.getSchedule().getKvSplits() > 1 ? 1 : 0;
+  SmallVector<Value> dynamicSizes;
+  for (int64_t position = 0; position < type.getRank(); ++position)
+    if (type.isDynamicDim(position))
+      dynamicSizes.push_back(tensor::DimOp::create(host, op.getQuery(), position - leading));
+  return memref::AllocOp::create(host, MemRefType::get(type.getShape(), type.getElementType()), dynamicSizes);
+}
+
+ForwardKernel::ForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
+                             const TileLoweringOptions &options)
+    : OnlineTileKernel(host, op, name, options), host(host) {
+  hostOut = allocateResult(host, op, 0);
+  hostLse = allocateResult(host, op, 1);
+  out = addParameter(hostOut, "out");
+  lse = addParameter(hostLse, "lse");
+}
+
+void ForwardKernel::allocateStorage() {
+  int64_t warps = op.getSchedule().getWarps();
+  int64_t grid[] = {warps, 1};
+  queryTile = sharedTile("query_tile", blockM(), paddedHeadDim, elementType);
+  keyTile = sharedTile("key_tile", blockN(), paddedHeadDim, elementType);
+  valueTile = sharedTile("value_tile", blockN(), paddedValueDim, elementType);
+  FragmentType scoresType = accumulatorType(blockM(), blockN(), grid);
+  scores = fragment("scores", scoresType);
+  if (elementType.isF32())
+    scoresTile = sharedTile("scores_tile", blockM(), blockN(), elementType);
+  else
+    probabilities =
+        fragment("probabilities", FragmentType::get(b.getContext(), scoresType.getShape(), elementType,
+                                                    Layout::operand_a, scoresType.getWarps()));
+  output = fragment("output", accumulatorType(blockM(), paddedValueDim, grid));
+  rowMax = fragment("row_max", scoresType.getRowsType());
+  rowSum = fragment("row_sum", scoresType.getRowsType());
+  rescale = fragment("rescale", scoresType.getRowsType());
+}
+
+Value ForwardKernel::exp2(Value exponent) {
+  // The hardware's exp2 has a relative error of 2^-22, far below the rounding of the probabilities to 16
+  // bits; where they are not rounded the accurate one is called.
+  auto flags = elementType.isF32() ? arith::FastMathFlags::none : arith::FastMathFlags::afn;
+  return math::Exp2Op::create(b, exponent, flags);
+}
+
+Value ForwardKernel::getShift(Value max) {
+  return arith::SelectOp::create(b, isEmpty(max, f32(-INFINITY)), f32(0), max);
+}
+
+//===----------------------------------------------------------------------===//
+// The loop over blocks of keys
+//===----------------------------------------------------------------------===//
+
+/// Runs `body(keyBegin, nextKeyBegin, masked)` for every block of keys that meets a visited range.
+/// nextKeyBegin is `end` or more in the last one.
+void ForwardKernel::loopOverKeys(function_ref<void(Value, Value, Value)> body) {
+  Value step = index(blockN());
+  Value first = index(0), last = kvLen;
+  if (split) {
+    // Parts are whole blocks.
+    Value part = mul(ceilDiv(ceilDiv(kvLen, op.getSchedule().getKvSplits()), blockN()), step);
+    first = named(mul(split, part), "split_begin");
+    last = named(arith::MinSIOp::create(b, add(first, part), kvLen), "split_end");
+  }
+  // Each visited range as whole blocks; an empty one ends before it begins.
+  SmallVector<BlockRanges::Range> visited;
+  if (ranges.all)
+    visited.emplace_back(first, last);
+  for (auto [rangeBegin, rangeEnd] : ranges.visited) {
+    Value blockBegin =
+        mul(arith::DivSIOp::create(b, arith::MaxSIOp::create(b, rangeBegin, first), step), step);
+    Value blockEnd = arith::MinSIOp::create(b, rangeEnd, last);
+    if (ranges.visited.size() > 1)
+      blockEnd = arith::SelectOp::create(b, isLess(rangeBegin, rangeEnd), blockEnd, first);
+    visited.emplace_back(blockBegin, blockEnd);
+  }
+  auto isMasked = [&](Value keyBegin) {
+    Value keyEnd = add(keyBegin, step);
+    Value masked = isLess(last, keyEnd);
+    if (split)
+      masked = isLess(kvLen, keyEnd);
+    if (!ranges.all)
+      masked = arith::OrIOp::create(b, masked, meetsAny(b, ranges.masked, keyBegin, keyEnd));
+    return named(masked, "is_masked");
+  };
+
+  if (visited.size() == 1) {
+    Value kvBegin = named(visited[0].first, "kv_first"), kvEnd = named(visited[0].second, "kv_end");
+    ifThen(isLess(kvBegin, kvEnd), [&] { copyRows(key, batch, kvHead, kvBegin, kvLen, keyTile); });
+    CopyCommitOp::create(b);
+    auto loop = scf::ForOp::create(b, kvBegin, kvEnd, step);
+    loop.getInductionVar().setLoc(NameLoc::get(b.getStringAttr("kv_begin"), b.getLoc()));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value keyBegin = loop.getInductionVar();
+    Value next = named(add(keyBegin, step), "kv_next");
+    this->end = kvEnd;
+    body(keyBegin, next, isMasked(keyBegin));
+    return;
+  }
+
+  // The first block at or after `from` that meets a visited range; `last` without one.
+  auto findBlock = [&](Value from) {
+    Value found = last;
+    for (auto [blockBegin, blockEnd] : visited) {
+      Value candidate = arith::SelectOp::create(b, isLess(from, blockEnd),
+                                                arith::MaxSIOp::create(b, from, blockBegin), last);
+      found = arith::MinSIOp::create(b, found, candidate);
+    }
+    return found;
+  };
+  Value kvBegin = named(findBlock(first), "kv_first");
+  this->end = last;
+  ifThen(isLess(kvBegin, last), [&] { copyRows(key, batch, kvHead, kvBegin, kvLen, keyTile); });
+  CopyCommitOp::create(b);
+  auto loop = scf::WhileOp::create(
+      b, TypeRange(b.getIndexType()), ValueRange(kvBegin),
+      [&](OpBuilder &builder, Location loc, ValueRange carried) {
+        Value goesOn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, carried[0], last);
+        scf::ConditionOp::create(builder, loc, goesOn, carried);
+      },
+      [&](OpBuilder &builder, Location loc, ValueRange carried) {
+        OpBuilder::InsertionGuard guard(b);
+        b.restoreInsertionPoint(builder.saveInsertionPoint());
+        carried[0].setLoc(NameLoc::get(b.getStringAttr("kv_begin"), b.getLoc()));
+        Value next = named(findBlock(add(carried[0], step)), "kv_next");
+        body(carried[0], next, isMasked(carried[0]));
+        scf::YieldOp::create(b, next);
+        builder.restoreInsertionPoint(b.saveInsertionPoint());
+      });
+  loop.getBefore().getArgument(0).setLoc(NameLoc::get(b.getStringAttr("kv_begin"), b.getLoc()));
+}
+
+void ForwardKernel::step(Value keyBegin, Value nextKeyBegin, Value masked) {
+  // All keys are there; all threads are done with the values of the block before.
+  CopyWaitOp::create(b, 0);
+  gpu::BarrierOp::create(b);
+  copyRows(value, batch, kvHead, keyBegin, kvLen, valueTile);
+  CopyCommitOp::create(b);
+  FillOp::create(b, scores, f32(0));
+  mma(scores, queryTile, keyTile, /*transposeA=*/false, /*transposeB=*/true);
+
+  // All values are there; all threads are done with the keys.
+  CopyWaitOp::create(b, 0);
+  gpu::BarrierOp::create(b);
+  ifThen(isLess(nextKeyBegin, end), [&] { copyRows(key, batch, kvHead, nextKeyBegin, kvLen, keyTile); });
+  CopyCommitOp::create(b);
+  applyRegions(keyBegin, masked);
+  softmax();
+  if (elementType.isF32()) {
+    StoreSharedOp::create(b, scores, scoresTile);
+    gpu::BarrierOp::create(b);
+    mma(output, scoresTile, valueTile);
+  } else {
+    ConvertOp::create(b, scores, probabilities);
+    mma(output, probabilities, valueTile);
+  }
+}
+
+/// Scale, score and mask of a block of scores.
+void ForwardKernel::applyRegions(Value keyBegin, Value masked) {
+  Value lastQuery = sub(qLen, index(1)), lastKey = sub(kvLen, index(1));
+  auto getPair = [&](ValueRange indices) {
+    Value queryIndex = named(add(begin, indices[0]), "q_idx"),
+          keyIndex = named(add(keyBegin, indices[1]), "kv_idx");
+    return std::pair(queryIndex, keyIndex);
+  };
+  if (!foldsScale())
+    map({}, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+      Value s = arith::MulFOp::create(b, elements[0], f32(op.getScaleOrDefault()));
+      if (op.getScore().empty())
+        return {s};
+      auto [queryIndex, keyIndex] = getPair(indices);
+      return {inlineScore(s, batch, head, arith::MinSIOp::create(b, queryIndex, lastQuery),
+                          arith::MinSIOp::create(b, keyIndex, lastKey))};
+    });
+  ifThen(masked, [&] {
+    map({}, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+      auto [queryIndex, keyIndex] = getPair(indices);
+      Value keep = isLess(keyIndex, kvLen);
+      if (!op.getMask().empty())
+        keep = arith::AndIOp::create(b, keep,
+                                     inlineMask(batch, head, arith::MinSIOp::create(b, queryIndex, lastQuery),
+                                                arith::MinSIOp::create(b, keyIndex, lastKey)));
+      return {arith::SelectOp::create(b, keep, elements[0], f32(-INFINITY))};
+    });
+  });
+}
+
+/// Turns scores into probabilities; updates the maximum, the sum and the output of each row.
+void ForwardKernel::softmax() {
+  map(rowMax, rescale, [&](ValueRange, ValueRange elements) -> SmallVector<Value> { return {elements[0]}; });
+  RowReduceOp::create(b, Combine::max, scores, rowMax, /*partial=*/false);
+
+  double scale = foldsScale() ? op.getScaleOrDefault() : 1.0;
+  Value toBase2 = f32(scale * llvm::numbers::log2e);
+  map(rowMax, {rescale, rowSum}, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    Value shift = getShift(elements[0]);
+    Value factor = exp2(arith::MulFOp::create(b, arith::SubFOp::create(b, elements[1], shift), toBase2));
+    return {factor, arith::MulFOp::create(b, elements[2], factor)};
+  });
+  map(rowMax, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    Value shift = getShift(elements[0]);
+    // One multiply-add an element; the subtraction first is exact where it matters for f32.
+    if (elementType.isF32())
+      return {exp2(arith::MulFOp::create(b, arith::SubFOp::create(b, elements[1], shift), toBase2))};
+    Value scaled = arith::MulFOp::create(b, elements[1], toBase2);
+    return {exp2(arith::SubFOp::create(b, scaled, arith::MulFOp::create(b, shift, toBase2)))};
+  });
+  RowReduceOp::create(b, Combine::add, scores, rowSum, /*partial=*/true);
+  map(rescale, output, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    return {arith::MulFOp::create(b, elements[1], elements[0])};
+  });
+}
+
+/// Normalises the output and stores it and lse.
+void ForwardKernel::finalise() {
+  RowCombineOp::create(b, Combine::add, rowSum);
+  map(rowSum, output, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    Value o = arith::DivFOp::create(b, elements[1], elements[0]);
+    return {arith::SelectOp::create(b, isEmpty(elements[0], f32(0)), f32(0), o)};
+  });
+  double scale = foldsScale() ? op.getScaleOrDefault() : 1.0;
+  map(rowSum, rowMax, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    Value l = arith::AddFOp::create(b, arith::MulFOp::create(b, elements[1], f32(scale)),
+                                    math::LogOp::create(b, elements[0]));
+    return {arith::SelectOp::create(b, isEmpty(elements[0], f32(0)), f32(-INFINITY), l)};
+  });
+  Value rows = named(sub(qLen, begin), "q_rows");
+  SmallVector<Value> place{batch, head, begin};
+  if (split)
+    place.insert(place.begin(), split);
+  auto outElement = cast<MemRefType>(out.getType()).getElementType();
+  auto stagingType = SharedType::get(b.getContext(), {blockM(), paddedValueDim}, cast<FloatType>(outElement));
+  Value staging;
+  if (stagingType.getBytes() <= cast<SharedType>(queryTile.getType()).getBytes())
+    staging = SharedReuseOp::create(b, stagingType, queryTile, b.getStringAttr("output_tile"));
+  StoreOp::create(b, output, staging, out, place, rows, options.aligned);
+  StoreRowsOp::create(b, rowMax, lse, place, rows);
+}
+
+void ForwardKernel::build() {
+  int64_t splits = op.getSchedule().getKvSplits();
+  allocateStorage();
+  // The last blocks first: under a causal mask they are the longest.
+  Value numBlocks = named(ceilDiv(qLen, blockM()), "num_blocks");
+  Value work = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  if (splits > 1)
+    split = takeDigit(work, index(splits), "split");
+  Value position = takeDigit(work, numBlocks, "position");
+  head = takeDigit(work, qHeads, "head");
+  batch = named(work, "batch");
+  kvHead = named(arith::DivSIOp::create(b, head, group), "kv_head");
+  Value block = named(sub(sub(numBlocks, index(1)), position), "block");
+  begin = named(mul(block, index(blockM())), "q_begin");
+  Value queryEnd = named(arith::MinSIOp::create(b, add(begin, index(blockM())), qLen), "q_end");
+
+  copyRows(query, batch, head, begin, qLen, queryTile);
+  FillOp::create(b, output, f32(0));
+  FillOp::create(b, rowMax, f32(-INFINITY));
+  FillOp::create(b, rowSum, f32(0));
+  ranges = evaluateRanges(batch, head, begin, queryEnd);
+  loopOverKeys([&](Value keyBegin, Value next, Value masked) { step(keyBegin, next, masked); });
+  CopyWaitOp::create(b, 0);
+  finalise();
+
+  // The grid: a block for each block of queries of every head and batch entry, and split.
+  auto size = [&](int64_t position) -> Value { return tensor::DimOp::create(host, op.getQuery(), position); };
+  auto times = [&](Value lhs, Value rhs) -> Value { return arith::MulIOp::create(host, lhs, rhs); };
+  auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(host, value); };
+  Value blocks = arith::CeilDivSIOp::create(host, size(2), constant(blockM()));
+  blocks = times(times(blocks, constant(splits)), times(size(0), size(1)));
+  launch(blocks);
+
+  for (auto [result, buffer] : llvm::zip_equal(op.getResults(), ValueRange{hostOut, hostLse}))
+    result.replaceAllUsesWith(bufferization::ToTensorOp::create(host, result.getType(), buffer,
+                                                                /*restrict=*/true, /*writable=*/true));
+}
+
+LogicalResult attn::lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options) {
+  ImplicitLocOpBuilder host(op.getLoc(), op);
+  auto function = op->getParentOfType<FunctionOpInterface>();
+  ForwardKernel(host, op, (function.getName() + "_forward").str(), options).build();
+  op.erase();
+  return success();
+}

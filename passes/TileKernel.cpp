@@ -1,0 +1,224 @@
+//===- TileKernel.cpp - what the GPU kernels of an online attention share ----===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/TileKernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/BufferTypes.h"
+
+using namespace mlir;
+using namespace attn;
+using namespace attn::tile;
+
+//===----------------------------------------------------------------------===//
+// The kernel and its launch
+//===----------------------------------------------------------------------===//
+
+TileKernel::TileKernel(ImplicitLocOpBuilder &host, StringRef name, KernelAttr resources)
+    : b(host.getLoc(), host.getContext()), host(host), resources(resources) {
+  auto parent = host.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
+  parent->setAttr(gpu::GPUDialect::getContainerModuleAttrName(), b.getUnitAttr());
+  OpBuilder atEnd = OpBuilder::atBlockEnd(parent.getBody());
+  module = gpu::GPUModuleOp::create(atEnd, host.getLoc(), name);
+  SymbolTable(parent).insert(module, Block::iterator(module)); // makes the name unique
+  b.setInsertionPointToStart(module.getBody());
+  function = gpu::GPUFuncOp::create(b, module.getName(), b.getFunctionType({}, {}));
+  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  function->setAttr(AttnTileDialect::getKernelAttrName(), resources);
+  b.setInsertionPointToStart(&function.getBody().front());
+}
+
+Value TileKernel::addParameter(Value value, StringRef name) {
+  Type type = value.getType();
+  if (auto buffer = dyn_cast<MemRefType>(type)) {
+    // One type whatever the buffer's layout: a kernel is right for all strides.
+    type = getBoundaryBufferType(RankedTensorType::get(buffer.getShape(), buffer.getElementType()));
+    if (type != buffer)
+      value = memref::CastOp::create(host, type, value);
+  }
+  launchOperands.push_back(value);
+  unsigned position = function.getNumArguments();
+  auto location = NameLoc::get(b.getStringAttr(name), b.getLoc());
+  LogicalResult inserted = function.insertArgument(position, type, {}, location);
+  assert(succeeded(inserted) && "a kernel takes any argument");
+  (void)inserted;
+  return function.getArgument(position);
+}
+
+void TileKernel::launch(Value blocks) {
+  gpu::ReturnOp::create(b);
+  auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(host, value); };
+  Value one = constant(1);
+  gpu::LaunchFuncOp::create(host, function, gpu::KernelDim3{blocks, one, one},
+                            gpu::KernelDim3{constant(resources.getWarps() * 32), one, one},
+                            /*dynamicSharedMemorySize=*/Value(), launchOperands);
+}
+
+//===----------------------------------------------------------------------===//
+// Scalars
+//===----------------------------------------------------------------------===//
+
+Value TileKernel::f32(double value) {
+  return arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(value)));
+}
+
+Value TileKernel::named(Value value, StringRef name) {
+  if (Operation *op = value.getDefiningOp(); op && !op->hasTrait<OpTrait::ConstantLike>())
+    op->setLoc(NameLoc::get(StringAttr::get(value.getContext(), name), op->getLoc()));
+  return value;
+}
+
+Value TileKernel::dim(Value buffer, int64_t position, StringRef name) {
+  return named(b.createOrFold<memref::DimOp>(buffer, position), name);
+}
+
+Value TileKernel::ceilDiv(Value value, int64_t divisor) {
+  return arith::CeilDivSIOp::create(b, value, index(divisor));
+}
+
+Value TileKernel::isLess(Value lhs, Value rhs) {
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, lhs, rhs);
+}
+
+void TileKernel::ifThen(Value condition, function_ref<void()> body) {
+  auto ifOp = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  body();
+}
+
+//===----------------------------------------------------------------------===//
+// Storage
+//===----------------------------------------------------------------------===//
+
+TypedValue<SharedType> TileKernel::sharedTile(StringRef name, int64_t rows, int64_t columns,
+                                              Type elementType) {
+  auto type = SharedType::get(b.getContext(), {rows, columns}, cast<FloatType>(elementType));
+  return SharedAllocOp::create(b, type, b.getStringAttr(name), /*offset=*/IntegerAttr()).getTile();
+}
+
+TypedValue<FragmentType> TileKernel::fragment(StringRef name, FragmentType type) {
+  return FragmentAllocOp::create(b, type, b.getStringAttr(name)).getFragment();
+}
+
+FragmentType TileKernel::accumulatorType(int64_t rows, int64_t columns, ArrayRef<int64_t> warps) {
+  return FragmentType::get(b.getContext(), {rows, columns}, b.getF32Type(), Layout::accumulator, warps);
+}
+
+void TileKernel::map(ValueRange ins, ValueRange outs,
+                     function_ref<SmallVector<Value>(ValueRange, ValueRange)> body) {
+  MapOp::create(b, ins, outs, [&](OpBuilder &builder, Location, ValueRange indices, ValueRange elements) {
+    OpBuilder::InsertionGuard guard(b);
+    b.restoreInsertionPoint(builder.saveInsertionPoint());
+    return body(indices, elements);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// An online attention
+//===----------------------------------------------------------------------===//
+
+static int64_t padToProduct(int64_t dim) { return llvm::alignTo(dim, 16); }
+
+static KernelAttr getResources(OnlineAttentionOp op) {
+  ScheduleAttr schedule = op.getSchedule();
+  return KernelAttr::get(op.getContext(), schedule.getWarps(), schedule.getBlocksPerMultiprocessor(),
+                         /*shared_bytes=*/0);
+}
+
+OnlineTileKernel::OnlineTileKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
+                                   const TileLoweringOptions &options)
+    : TileKernel(host, name, getResources(op)), op(op), options(options),
+      elementType(cast<FloatType>(op.getElementType())), headDim(op.getHeadDim()), valueDim(op.getValueDim()),
+      paddedHeadDim(padToProduct(headDim)), paddedValueDim(padToProduct(valueDim)) {
+  query = addOperand(op.getQuery(), "query");
+  key = addOperand(op.getKey(), "key");
+  value = addOperand(op.getValue(), "value");
+  for (auto [number, capture] : llvm::enumerate(op.getCaptures())) {
+    std::string captureName = "capture_" + std::to_string(number);
+    captures.push_back(isa<RankedTensorType>(capture.getType()) ? addOperand(capture, captureName)
+                                                                : addParameter(capture, captureName));
+  }
+  qHeads = dim(query, 1, "q_heads");
+  kvHeads = dim(key, 1, "kv_heads");
+  qLen = dim(query, 2, "q_len");
+  kvLen = dim(key, 2, "kv_len");
+  group = named(arith::DivSIOp::create(b, qHeads, kvHeads), "group");
+}
+
+Value OnlineTileKernel::addOperand(Value tensor, StringRef name) {
+  MemRefType type = getBoundaryBufferType(cast<RankedTensorType>(tensor.getType()));
+  ImplicitLocOpBuilder atOp(op.getLoc(), op);
+  return addParameter(bufferization::ToBufferOp::create(atOp, type, tensor, /*read_only=*/true), name);
+}
+
+Value OnlineTileKernel::takeDigit(Value &work, Value base, StringRef name) {
+  Value digit = named(arith::RemSIOp::create(b, work, base), name);
+  work = arith::DivSIOp::create(b, work, base);
+  return digit;
+}
+
+void OnlineTileKernel::copyRows(Value buffer, Value batch, Value head, Value begin, Value length,
+                                Value tile) {
+  CopyAsyncOp::create(b, buffer, ValueRange{batch, head, begin}, sub(length, begin), tile, options.aligned);
+}
+
+void OnlineTileKernel::mma(Value acc, Value a, Value b, bool transposeA, bool transposeB) {
+  Atom atom = elementType.isF32() ? Atom::fma : Atom::mma_sync;
+  MmaOp::create(this->b, atom, acc, a, b, transposeA, transposeB);
+}
+
+//===----------------------------------------------------------------------===//
+// Regions
+//===----------------------------------------------------------------------===//
+
+RegionInlining OnlineTileKernel::getInlining(bool speculative) {
+  RegionInlining inlining;
+  inlining.queryLength = [this](OpBuilder &, Location, Value) { return qLen; };
+  inlining.keyLength = [this](OpBuilder &, Location, Value) { return kvLen; };
+  inlining.readCapture = [speculative](OpBuilder &builder, Location loc, Value buffer,
+                                       ValueRange indices) -> Value {
+    SmallVector<Value> inBounds(indices);
+    if (speculative) {
+      // The pair may be one that is dropped, and its index out of bounds: its value is not wanted.
+      Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+      Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+      for (auto [position, at] : llvm::enumerate(inBounds)) {
+        Value size = memref::DimOp::create(builder, loc, buffer, position);
+        Value last = arith::SubIOp::create(builder, loc, size, one);
+        at = arith::MaxSIOp::create(builder, loc, arith::MinSIOp::create(builder, loc, at, last), zero);
+      }
+    }
+    return memref::LoadOp::create(builder, loc, buffer, inBounds);
+  };
+  return inlining;
+}
+
+BlockRanges OnlineTileKernel::evaluateRanges(Value batch, Value head, Value begin, Value end) {
+  BlockRanges ranges;
+  ranges.all = op.getRanges().empty();
+  if (ranges.all)
+    return ranges;
+  SmallVector<Value> arguments{batch, head, begin, end};
+  llvm::append_range(arguments, captures);
+  auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());
+  return BlockRanges::get(yield, inlineRanges(b, op.getRanges(), arguments, getInlining(false)));
+}
+
+Value OnlineTileKernel::inlineScore(Value score, Value batch, Value head, Value query, Value key) {
+  SmallVector<Value> arguments{score, batch, head, query, key};
+  llvm::append_range(arguments, captures);
+  return inlineRegion(b, op.getScore(), arguments, getInlining(/*speculative=*/true));
+}
+
+Value OnlineTileKernel::inlineMask(Value batch, Value head, Value query, Value key) {
+  SmallVector<Value> arguments{batch, head, query, key};
+  llvm::append_range(arguments, captures);
+  return inlineRegion(b, op.getMask(), arguments, getInlining(/*speculative=*/true));
+}

@@ -1,0 +1,128 @@
+//===- TileKernel.h - what the GPU kernels of an online attention share ------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_PASSES_TILEKERNEL_H
+#define ATTN_PASSES_TILEKERNEL_H
+
+#include "dialect/AttnDialect.h"
+#include "dialect/AttnTileDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "passes/BlockRanges.h"
+#include "passes/RegionUtils.h"
+
+namespace attn {
+
+struct TileLoweringOptions {
+  /// Whether bases and strides of all tensors are multiples of 16 bytes, so that rows are copied by 16-byte
+  /// accesses.
+  bool aligned = true;
+};
+
+/// Builds one kernel: the `gpu.func` in a `gpu.module` of its own, and the launch on the host's side. Values
+/// that the emitted code should call by a name carry it as the name of their location.
+class TileKernel {
+public:
+  /// The kernel is called `name`, made unique. `host` stands where the launch goes.
+  TileKernel(mlir::ImplicitLocOpBuilder &host, llvm::StringRef name, tile::KernelAttr resources);
+
+  /// Declares a parameter of the kernel that the launch gives `value`, a buffer or a scalar of the host.
+  mlir::Value addParameter(mlir::Value value, llvm::StringRef name);
+
+  /// Ends the kernel and launches `blocks` blocks of it.
+  void launch(mlir::Value blocks);
+
+  //===--------------------------------------------------------------------===//
+  // Scalars
+  //===--------------------------------------------------------------------===//
+
+  mlir::Value index(int64_t value) { return mlir::arith::ConstantIndexOp::create(b, value); }
+  mlir::Value f32(double value);
+  mlir::Value dim(mlir::Value buffer, int64_t position, llvm::StringRef name);
+  /// Gives the operation that computes `value` a name for the emitted code.
+  static mlir::Value named(mlir::Value value, llvm::StringRef name);
+  mlir::Value ceilDiv(mlir::Value value, int64_t divisor);
+  mlir::Value add(mlir::Value lhs, mlir::Value rhs) { return mlir::arith::AddIOp::create(b, lhs, rhs); }
+  mlir::Value sub(mlir::Value lhs, mlir::Value rhs) { return mlir::arith::SubIOp::create(b, lhs, rhs); }
+  mlir::Value mul(mlir::Value lhs, mlir::Value rhs) { return mlir::arith::MulIOp::create(b, lhs, rhs); }
+  mlir::Value isLess(mlir::Value lhs, mlir::Value rhs);
+  void ifThen(mlir::Value condition, llvm::function_ref<void()> body);
+
+  //===--------------------------------------------------------------------===//
+  // Storage
+  //===--------------------------------------------------------------------===//
+
+  mlir::TypedValue<tile::SharedType> sharedTile(llvm::StringRef name, int64_t rows, int64_t columns,
+                                                mlir::Type elementType);
+  mlir::TypedValue<tile::FragmentType> fragment(llvm::StringRef name, tile::FragmentType type);
+  tile::FragmentType accumulatorType(int64_t rows, int64_t columns, llvm::ArrayRef<int64_t> warps);
+
+  /// Computes elements of `outs` in place: `body(indices, elements)`, with the elements of ins and outs.
+  void map(mlir::ValueRange ins, mlir::ValueRange outs,
+           llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange, mlir::ValueRange)> body);
+
+  mlir::ImplicitLocOpBuilder b;
+
+private:
+  mlir::ImplicitLocOpBuilder &host;
+  mlir::gpu::GPUModuleOp module;
+  mlir::gpu::GPUFuncOp function;
+  tile::KernelAttr resources;
+  llvm::SmallVector<mlir::Value> launchOperands;
+};
+
+/// A kernel that computes an online attention: its operands as buffers, and its regions inlined for one pair.
+class OnlineTileKernel : public TileKernel {
+public:
+  OnlineTileKernel(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, llvm::StringRef name,
+                   const TileLoweringOptions &options);
+
+protected:
+  /// The operand of the attention as a parameter of the kernel.
+  mlir::Value addOperand(mlir::Value tensor, llvm::StringRef name);
+
+  int64_t blockM() { return op.getSchedule().getBlockM(); }
+  int64_t blockN() { return op.getSchedule().getBlockN(); }
+
+  /// Takes the least significant digit of a mixed-radix work index.
+  mlir::Value takeDigit(mlir::Value &work, mlir::Value base, llvm::StringRef name);
+
+  BlockRanges evaluateRanges(mlir::Value batch, mlir::Value head, mlir::Value begin, mlir::Value end);
+
+  /// Copies a block of rows of a (batch, head, row, dim) buffer into a tile.
+  void copyRows(mlir::Value buffer, mlir::Value batch, mlir::Value head, mlir::Value begin,
+                mlir::Value length, mlir::Value tile);
+
+  /// The product that fits the element type: acc += a b.
+  void mma(mlir::Value acc, mlir::Value a, mlir::Value b, bool transposeA = false, bool transposeB = false);
+
+  /// The regions, inside a map, for the pair (query, key); queries and keys beyond the lengths are evaluated
+  /// at the last one.
+  mlir::Value inlineScore(mlir::Value score, mlir::Value batch, mlir::Value head, mlir::Value query,
+                          mlir::Value key);
+  mlir::Value inlineMask(mlir::Value batch, mlir::Value head, mlir::Value query, mlir::Value key);
+
+  OnlineAttentionOp op;
+  const TileLoweringOptions &options;
+  mlir::FloatType elementType;
+  int64_t headDim, valueDim;
+  /// Columns of tiles: dims padded to whole products.
+  int64_t paddedHeadDim, paddedValueDim;
+  mlir::Value query, key, value;
+  mlir::Value batches, qHeads, kvHeads, qLen, kvLen, group;
+  llvm::SmallVector<mlir::Value> captures;
+
+private:
+  RegionInlining getInlining(bool speculative);
+};
+
+/// Appends the host's work for the operation and replaces it.
+mlir::LogicalResult lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
+
+} // namespace attn
+
+#endif // ATTN_PASSES_TILEKERNEL_H

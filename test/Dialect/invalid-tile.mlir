@@ -1,0 +1,248 @@
+// RUN: attn-opt %s --split-input-file --verify-diagnostics
+
+gpu.module @kernels {
+  // expected-error @below {{expected warps from 1 to 32, blocks_per_multiprocessor of at least 1 and shared_bytes of at least 0, got 33, 1 and 0 [K1]}}
+  gpu.func @kernel() kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 33>} { gpu.return }
+}
+
+// -----
+
+// expected-error @below {{expected 'attn_tile.kernel' on a gpu.func kernel only}}
+func.func private @f() attributes {attn_tile.kernel = #attn_tile.kernel<warps = 4>}
+
+// -----
+
+// expected-error @below {{unknown attribute 'attn_tile.other' of the attn_tile dialect, expected 'attn_tile.kernel'}}
+func.func private @f() attributes {attn_tile.other}
+
+// -----
+
+// expected-error @below {{expected a shared tile of one or two dimensions of at least 1, of f32, f16 or bf16, got [64, 64] of 'f64' [TS1]}}
+func.func private @f(!attn_tile.shared<64x64xf64>)
+
+// -----
+
+// expected-error @below {{expected rows of a multiple of 32 bytes, got 24 of 'bf16' [TS2]}}
+func.func private @f(!attn_tile.shared<64x24xbf16>)
+
+// -----
+
+// expected-error @below {{expected accumulator, operand_a or rows, got columns}}
+func.func private @f(!attn_tile.fragment<64x64xf32, columns, 4x1>)
+
+// -----
+
+// expected-error @below {{expected a fragment of layout accumulator to have two dimensions of f32, got [64, 64] of 'bf16' [TF1]}}
+func.func private @f(!attn_tile.fragment<64x64xbf16, accumulator, 4x1>)
+
+// -----
+
+// expected-error @below {{expected a fragment of layout rows to have one dimension of f32, got [64, 64] of 'f32' [TF1]}}
+func.func private @f(!attn_tile.fragment<64x64xf32, rows, 4x1>)
+
+// -----
+
+// expected-error @below {{and one warp column), got [48, 64] for warps [4, 1] [TF2]}}
+func.func private @f(!attn_tile.fragment<48x64xf32, accumulator, 4x1>)
+
+// -----
+
+// expected-error @below {{and one warp column), got [64, 64] for warps [2, 2] [TF2]}}
+func.func private @f(!attn_tile.fragment<64x64xbf16, operand_a, 2x2>)
+
+// -----
+
+func.func @f() {
+  // expected-error @below {{expected the name to be a C++ identifier, got "2nd" [SA1]}}
+  %0 = attn_tile.shared_alloc "2nd" : !attn_tile.shared<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @f() {
+  %0 = attn_tile.shared_alloc "tile" : !attn_tile.shared<64x64xbf16>
+  // expected-error @below {{expected a tile of at most 8192 bytes, got 16384 [SR1]}}
+  %1 = attn_tile.shared_reuse %0 "other" : !attn_tile.shared<64x64xbf16> to !attn_tile.shared<64x64xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error @below {{expected the name to be a C++ identifier, got "a b" [FA1]}}
+  %0 = attn_tile.fragment_alloc "a b" : !attn_tile.fragment<64xf32, rows, 4x1>
+  return
+}
+
+// -----
+
+func.func @f(%source: memref<?x?x?x64xf16>, %tile: !attn_tile.shared<64x64xbf16>, %i: index) {
+  // expected-error @below {{expected source and a 2-D tile of the same element type, got 'memref<?x?x?x64xf16>' and '!attn_tile.shared<64x64xbf16>' [CA1]}}
+  attn_tile.copy_async %source[%i, %i, %i] rows(%i) to %tile : memref<?x?x?x64xf16>, !attn_tile.shared<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%source: memref<?x?x?x64xf16>, %tile: !attn_tile.shared<64x64xf16>, %i: index) {
+  // expected-error @below {{expected an index for each dimension of 'memref<?x?x?x64xf16>' but the last, got 2 [CA1]}}
+  attn_tile.copy_async %source[%i, %i] rows(%i) to %tile : memref<?x?x?x64xf16>, !attn_tile.shared<64x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%source: memref<?x?x?x80xf16>, %tile: !attn_tile.shared<64x64xf16>, %i: index) {
+  // expected-error @below {{expected a static last dimension of stride 1 and at most 64 elements, got 'memref<?x?x?x80xf16>' [CA2]}}
+  attn_tile.copy_async %source[%i, %i, %i] rows(%i) to %tile : memref<?x?x?x80xf16>, !attn_tile.shared<64x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%acc: !attn_tile.fragment<64xf32, rows, 4x1>, %a: !attn_tile.shared<64x64xf16>) {
+  // expected-error @below {{expected acc to have layout accumulator, got rows [MM1]}}
+  attn_tile.mma mma_sync %acc, %a, %a : !attn_tile.fragment<64xf32, rows, 4x1>, !attn_tile.shared<64x64xf16>, !attn_tile.shared<64x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%acc: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %a: !attn_tile.fragment<64x64xf16, operand_a, 2x1>, %b: !attn_tile.shared<64x64xf16>) {
+  // expected-error @below {{expected a fragment as a not to be transposed, and to have the warps of acc}}
+  attn_tile.mma mma_sync %acc, %a, %b : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, !attn_tile.fragment<64x64xf16, operand_a, 2x1>, !attn_tile.shared<64x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%acc: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %a: !attn_tile.shared<64x32xf16>, %b: !attn_tile.shared<64x64xf16>) {
+  // expected-error @below {{expected acc of 64x64 and the same inner dimension of a and b, a multiple of 16, got '!attn_tile.fragment<64x64xf32, accumulator, 4x1>', 32 and 64 [MM2]}}
+  attn_tile.mma mma_sync %acc, %a, %b : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, !attn_tile.shared<64x32xf16>, !attn_tile.shared<64x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%acc: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %a: !attn_tile.shared<64x64xf32>) {
+  // expected-error @below {{expected a and b to have the same element type, f16 or bf16 for the atom mma_sync, got 'f32' and 'f32' [MM3]}}
+  attn_tile.mma mma_sync %acc, %a, %a : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, !attn_tile.shared<64x64xf32>, !attn_tile.shared<64x64xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %r: !attn_tile.fragment<128xf32, rows, 4x1>) {
+  // expected-error @below {{expected rows of type '!attn_tile.fragment<64xf32, rows, 4x1>', got '!attn_tile.fragment<128xf32, rows, 4x1>' [MP1]}}
+  attn_tile.map ins(%r : !attn_tile.fragment<128xf32, rows, 4x1>) outs(%a : !attn_tile.fragment<64x64xf32, accumulator, 4x1>) {
+  ^bb0(%row: index, %column: index, %m: f32, %s: f32):
+    attn_tile.yield %s : f32
+  }
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %r: !attn_tile.fragment<64xf32, rows, 4x1>) {
+  // expected-error @below {{expected outs without rows where a fragment has columns [MP1]}}
+  attn_tile.map ins(%a : !attn_tile.fragment<64x64xf32, accumulator, 4x1>) outs(%r : !attn_tile.fragment<64xf32, rows, 4x1>) {
+  ^bb0(%row: index, %column: index, %s: f32, %m: f32):
+    attn_tile.yield %s : f32
+  }
+  return
+}
+
+// -----
+
+func.func @f(%r: !attn_tile.fragment<64xf32, rows, 4x1>) {
+  // expected-error @below {{expected region arguments of types 'index', 'f32', got 'index', 'index', 'f32' [MP2]}}
+  attn_tile.map outs(%r : !attn_tile.fragment<64xf32, rows, 4x1>) {
+  ^bb0(%row: index, %column: index, %s: f32):
+    attn_tile.yield %s : f32
+  }
+  return
+}
+
+// -----
+
+func.func @f(%r: !attn_tile.fragment<64xf32, rows, 4x1>) {
+  // expected-error @below {{expected the region to yield 'f32', got  [MP2]}}
+  attn_tile.map outs(%r : !attn_tile.fragment<64xf32, rows, 4x1>) {
+  ^bb0(%row: index, %s: f32):
+    attn_tile.yield
+  }
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %b: !attn_tile.fragment<64x32xf16, operand_a, 4x1>) {
+  // expected-error @below {{of its shape and warps, got '!attn_tile.fragment<64x64xf32, accumulator, 4x1>' and '!attn_tile.fragment<64x32xf16, operand_a, 4x1>' [CV1]}}
+  attn_tile.convert %a to %b : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, !attn_tile.fragment<64x32xf16, operand_a, 4x1>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %r: !attn_tile.fragment<64xf32, rows, 2x1>) {
+  // expected-error @below {{expected an accumulator and its rows, got '!attn_tile.fragment<64x64xf32, accumulator, 4x1>' and '!attn_tile.fragment<64xf32, rows, 2x1>' [RR1]}}
+  attn_tile.row_reduce max %a into %r : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, !attn_tile.fragment<64xf32, rows, 2x1>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>) {
+  // expected-error @below {{expected the fragment to have layout rows, got accumulator [RC1]}}
+  attn_tile.row_combine add %a : !attn_tile.fragment<64x64xf32, accumulator, 4x1>
+  return
+}
+
+// -----
+
+func.func @f(%lse: memref<?x?x?xf16>, %r: !attn_tile.fragment<64xf32, rows, 4x1>, %i: index, %p: f32) {
+  // expected-error @below {{expected f32 elements and an index for each dimension of 'memref<?x?x?xf16>', got 3 [LR1]}}
+  attn_tile.load_rows %lse[%i, %i, %i] rows(%i) padding(%p) to %r : memref<?x?x?xf16>, !attn_tile.fragment<64xf32, rows, 4x1>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %t: !attn_tile.shared<64x32xf16>) {
+  // expected-error @below {{expected a tile of the fragment's shape, got '!attn_tile.fragment<64x64xf32, accumulator, 4x1>' and '!attn_tile.shared<64x32xf16>' [SS1]}}
+  attn_tile.store_shared %a to %t : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, !attn_tile.shared<64x32xf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %out: memref<?x?x?x?xf16>, %i: index) {
+  // expected-error @below {{expected a static last dimension of stride 1 and at most 64 elements, got 'memref<?x?x?x?xf16>' [ST1]}}
+  attn_tile.store %a to %out[%i, %i, %i] rows(%i) : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, memref<?x?x?x?xf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %t: !attn_tile.shared<64x64xbf16>, %out: memref<?x?x?x64xf16>, %i: index) {
+  // expected-error @below {{expected the tile to have the fragment's shape and the target's element type, got '!attn_tile.shared<64x64xbf16>' for '!attn_tile.fragment<64x64xf32, accumulator, 4x1>' and 'memref<?x?x?x64xf16>' [ST2]}}
+  attn_tile.store %a via %t to %out[%i, %i, %i] rows(%i) : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, memref<?x?x?x64xf16> via !attn_tile.shared<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%r: !attn_tile.fragment<64xf32, rows, 4x1>, %lse: memref<?x?x?xf32>, %i: index) {
+  // expected-error @below {{expected f32 elements and an index for each dimension of 'memref<?x?x?xf32>', got 2 [SO1]}}
+  attn_tile.store_rows %r to %lse[%i, %i] rows(%i) : !attn_tile.fragment<64xf32, rows, 4x1>, memref<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %sum: memref<?x?x?x64xf16>, %i: index) {
+  // expected-error @below {{expected a target of f32, got 'memref<?x?x?x64xf16>' [AA1]}}
+  attn_tile.atomic_add %a to %sum[%i, %i, %i] rows(%i) : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, memref<?x?x?x64xf16>
+  return
+}
