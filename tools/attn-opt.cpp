@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/CodegenPasses.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
@@ -21,6 +22,7 @@ int main(int argc, char **argv) {
   attn::registerPipelineInterfaces(registry);
   registerTransformsPasses();
   attn::registerAttnPasses();
+  attn::registerAttnCodegenPasses();
   attn::registerAttnPipelines();
   return asMainReturnCode(MlirOptMain(argc, argv, "attn optimizer driver\n", registry));
 }

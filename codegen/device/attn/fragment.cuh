@@ -29,6 +29,17 @@ struct Fragment {
 
   T data[kRowTiles][kColumnTiles][4];
 
+  /// Where the first element of a thread stands in the whole tile. Element e of tile (i, j) is row_offset(i,
+  /// e) rows and column_offset(j, e) columns further on.
+  __device__ __forceinline__ static int first_row(uint32 thread) {
+    return int(thread / 32 / WarpsN * (M / WarpsM) + thread % 32 / 4);
+  }
+  __device__ __forceinline__ static int first_column(uint32 thread) {
+    return int(thread / 32 % WarpsN * (N / WarpsN) + thread % 4 * 2);
+  }
+  __device__ __forceinline__ static constexpr int row_offset(int i, int e) { return 16 * i + e / 2 * 8; }
+  __device__ __forceinline__ static constexpr int column_offset(int j, int e) { return 8 * j + e % 2; }
+
   /// The first row and column of this warp.
   __device__ __forceinline__ static int warp_row() { return warp_index() / WarpsN * (M / WarpsM); }
   __device__ __forceinline__ static int warp_column() { return warp_index() % WarpsN * (N / WarpsN); }
@@ -51,6 +62,11 @@ struct RowVector {
   static constexpr int kRowTiles = M / (16 * WarpsM);
 
   T data[kRowTiles][2];
+
+  __device__ __forceinline__ static int first_row(uint32 thread) {
+    return int(thread / 32 / WarpsN * (M / WarpsM) + thread % 32 / 4);
+  }
+  __device__ __forceinline__ static constexpr int row_offset(int i, int h) { return 16 * i + 8 * h; }
 
   __device__ __forceinline__ static int row(int i, int h) {
     return warp_index() / WarpsN * (M / WarpsM) + lane_index() / 4 + 16 * i + 8 * h;

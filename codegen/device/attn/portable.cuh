@@ -12,8 +12,13 @@
 
 #include "attn/copy.cuh"
 #include "attn/fragment.cuh"
+#include "attn/map.cuh"
+#include "attn/math.cuh"
 #include "attn/mma.cuh"
+#include "attn/mma_f32.cuh"
 #include "attn/ptx.cuh"
 #include "attn/reduce.cuh"
+#include "attn/rows.cuh"
+#include "attn/scalar.cuh"
 #include "attn/shared_tile.cuh"
 #include "attn/types.cuh"

@@ -40,6 +40,9 @@ struct alignas(2) f16 {
   }
 };
 
+constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000);
+constexpr float kLog2e = 1.44269504f;
+
 template <typename A, typename B>
 inline constexpr bool is_same = false;
 template <typename A>

@@ -1,0 +1,195 @@
+//===- CudaTileOps.cpp - attn_tile operations as calls of the device headers -===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/CudaTypes.h"
+#include "codegen/FunctionPrinter.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace attn;
+using namespace attn::cuda;
+
+std::optional<int64_t> cuda::getSharedOffset(Value tile) {
+  while (auto reuse = tile.getDefiningOp<tile::SharedReuseOp>())
+    tile = reuse.getSource();
+  if (auto alloc = tile.getDefiningOp<tile::SharedAllocOp>())
+    return alloc.getOffset();
+  return std::nullopt;
+}
+
+/// The columns that a tensor has of a tile.
+static int64_t getColumns(Value memref) { return cast<MemRefType>(memref.getType()).getShape().back(); }
+
+static std::string getRowStride(const std::string &tensor, Value memref, int64_t dimension) {
+  auto type = cast<MemRefType>(memref.getType());
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  if (succeeded(type.getStridesAndOffset(strides, offset)) && dimension == type.getRank() - 1 &&
+      strides[dimension] == 1)
+    return "1";
+  return tensor + ".stride(" + llvm::utostr(dimension) + ")";
+}
+
+std::string FunctionPrinter::getRows(Value memref, ValueRange indices, Value rows) {
+  std::string tensor = getText(memref);
+  return getElementPlace(memref, indices).text + ", " +
+         getRowStride(tensor, memref, static_cast<int64_t>(indices.size()) - 1) + ", " + getText(rows);
+}
+
+/// Template arguments of a copy: threads, columns, and the alignment where it is not 16 bytes.
+static std::string getCopyParameters(Value memref, bool aligned) {
+  std::string text = "kThreads, " + llvm::itostr(getColumns(memref));
+  if (!aligned)
+    text +=
+        ", /*alignment*/ " + llvm::utostr(cast<MemRefType>(memref.getType()).getElementTypeBitWidth() / 8);
+  return "<" + text + ">";
+}
+
+void FunctionPrinter::printMap(tile::MapOp op) {
+  Block &body = op.getBody().front();
+  unsigned numElements = op->getNumOperands(), numIns = op.getIns().size();
+  os << "map([&](";
+  llvm::ListSeparator comma;
+  for (BlockArgument argument : body.getArguments()) {
+    unsigned number = argument.getArgNumber();
+    bool isOut = number >= body.getNumArguments() - numElements + numIns;
+    os << StringRef(comma) << getScalarType(argument.getType()) << ' ' << (isOut ? "&" : "")
+       << names.getName(argument);
+  }
+  os << ") {\n";
+  os.indent();
+  printStatements(body);
+  SmallVector<Assignment> assignments;
+  for (auto [argument, value] :
+       llvm::zip(body.getArguments().take_back(op.getOuts().size()), body.getTerminator()->getOperands()))
+    assignments.push_back({argument, value});
+  printAssignments(assignments);
+  os.unindent();
+  os << "}, " << getArguments(op->getOperands()) << ");\n";
+}
+
+void FunctionPrinter::printMma(tile::MmaOp op) {
+  auto operand = [&](Value value, bool transposed) {
+    return transposed ? "transpose(" + getText(value) + ")" : getText(value);
+  };
+  auto getFunction = [](tile::Atom atom) -> StringRef {
+    switch (atom) {
+    case tile::Atom::fma:
+      return "mma_fma";
+    case tile::Atom::mma_sync:
+      return "mma";
+    case tile::Atom::mma_sync_tf32:
+      return "mma_tf32";
+    }
+    llvm_unreachable("unknown atom");
+  };
+  os << getFunction(op.getAtom()) << '(' << getText(op.getAcc()) << ", "
+     << operand(op.getA(), op.getTransposeA()) << ", " << operand(op.getB(), op.getTransposeB()) << ");\n";
+}
+
+static StringRef getOperation(tile::Combine combine) {
+  switch (combine) {
+  case tile::Combine::add:
+    return "Sum";
+  case tile::Combine::max:
+    return "Max";
+  }
+  llvm_unreachable("unknown combination");
+}
+
+void FunctionPrinter::printRowReduce(tile::RowReduceOp op) {
+  os << (op.getPartial() ? "lane_reduce<" : "row_reduce<") << getOperation(op.getCombine()) << ">("
+     << getText(op.getRows()) << ", " << getText(op.getSource()) << ");\n";
+}
+
+bool FunctionPrinter::printTileOp(Operation *op) {
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case<tile::SharedAllocOp, tile::SharedReuseOp>([&](auto alloc) {
+        os << getType(alloc.getTile().getType()) << ' ' << names.getName(alloc.getTile()) << "(shared + "
+           << *getSharedOffset(alloc.getTile()) << ");\n";
+        return true;
+      })
+      .Case([&](tile::FragmentAllocOp alloc) {
+        os << getType(alloc.getType()) << ' ' << names.getName(alloc.getFragment()) << ";\n";
+        return true;
+      })
+      .Case([&](tile::CopyAsyncOp copy) {
+        std::string tensor = getText(copy.getSource());
+        os << "copy_async" << getCopyParameters(copy.getSource(), copy.getAligned()) << '('
+           << getText(copy.getTile()) << ", " << getRows(copy.getSource(), copy.getIndices(), copy.getRows())
+           << ");\n";
+        return true;
+      })
+      .Case([&](tile::CopyCommitOp) {
+        os << "commit_group();\n";
+        return true;
+      })
+      .Case([&](tile::CopyWaitOp wait) {
+        os << "wait_group<" << wait.getPending() << ">();\n";
+        return true;
+      })
+      .Case([&](tile::MmaOp mma) {
+        printMma(mma);
+        return true;
+      })
+      .Case([&](tile::FillOp fill) {
+        os << "fill(" << getText(fill.getFragment()) << ", " << getText(fill.getValue()) << ");\n";
+        return true;
+      })
+      .Case([&](tile::MapOp map) {
+        printMap(map);
+        return true;
+      })
+      .Case([&](tile::ConvertOp convert) {
+        os << getText(convert.getTarget()) << " = convert<"
+           << getScalarType(convert.getTarget().getType().getElementType()) << ">("
+           << getText(convert.getSource()) << ");\n";
+        return true;
+      })
+      .Case([&](tile::RowReduceOp reduce) {
+        printRowReduce(reduce);
+        return true;
+      })
+      .Case([&](tile::RowCombineOp combine) {
+        os << "all_reduce<" << getOperation(combine.getCombine()) << ">(" << getText(combine.getRows())
+           << ");\n";
+        return true;
+      })
+      .Case([&](tile::LoadRowsOp load) {
+        os << "load_rows(" << getText(load.getFragment()) << ", "
+           << getRows(load.getSource(), load.getIndices(), load.getRows()) << ", "
+           << getText(load.getPadding()) << ");\n";
+        return true;
+      })
+      .Case([&](tile::StoreRowsOp store) {
+        os << "store_rows(" << getRows(store.getTarget(), store.getIndices(), store.getRows()) << ", "
+           << getText(store.getFragment()) << ");\n";
+        return true;
+      })
+      .Case([&](tile::StoreSharedOp store) {
+        os << "store(" << getText(store.getTile()) << ", " << getText(store.getFragment()) << ");\n";
+        return true;
+      })
+      .Case([&](tile::StoreOp store) {
+        std::string place = getRows(store.getTarget(), store.getIndices(), store.getRows());
+        if (store.getVia())
+          os << "store_via" << getCopyParameters(store.getTarget(), store.getAligned()) << '(' << place
+             << ", " << getText(store.getFragment()) << ", " << getText(store.getVia()) << ");\n";
+        else
+          os << "store<" << getColumns(store.getTarget()) << ">(" << place << ", "
+             << getText(store.getFragment()) << ");\n";
+        return true;
+      })
+      .Case([&](tile::AtomicAddOp add) {
+        os << "atomic_add<" << getColumns(add.getTarget()) << ", /*aligned*/ false>("
+           << getRows(add.getTarget(), add.getIndices(), add.getRows()) << ", " << getText(add.getFragment())
+           << ");\n";
+        return true;
+      })
+      .Default(false);
+}

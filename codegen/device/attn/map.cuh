@@ -1,0 +1,70 @@
+//===- map.cuh - elementwise functions of fragments -------------*- C++ -*-===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attn/fragment.cuh"
+
+namespace attn {
+
+/// The fragment that a map goes over: the first one with columns, or row vectors.
+template <typename... Operands>
+struct MappedShape;
+template <typename T, int M, int N, int WarpsM, int WarpsN, typename... Operands>
+struct MappedShape<Fragment<T, M, N, WarpsM, WarpsN>, Operands...> {
+  using Type = Fragment<T, M, N, WarpsM, WarpsN>;
+  static constexpr bool kHasColumns = true;
+};
+template <typename T, int M, int WarpsM, int WarpsN, typename Next, typename... Operands>
+struct MappedShape<RowVector<T, M, WarpsM, WarpsN>, Next, Operands...> : MappedShape<Next, Operands...> {};
+template <typename T, int M, int WarpsM, int WarpsN>
+struct MappedShape<RowVector<T, M, WarpsM, WarpsN>> {
+  using Type = RowVector<T, M, WarpsM, WarpsN>;
+  static constexpr bool kHasColumns = false;
+};
+
+/// What a map's function gets of an operand: a reference to the element there, or to that of its row.
+template <typename T, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ T &mapped_element(Fragment<T, M, N, WarpsM, WarpsN> &fragment, int i, int j,
+                                             int e) {
+  return fragment.data[i][j][e];
+}
+template <typename T, int M, int WarpsM, int WarpsN>
+__device__ __forceinline__ T &mapped_element(RowVector<T, M, WarpsM, WarpsN> &vector, int i, int, int e) {
+  return vector.data[i][e / 2];
+}
+
+/// map(function, operands...) calls function(row, column, elements...) for each element that the thread
+/// holds, with the elements of all operands there. Those that the function takes by reference it may change.
+/// Operands are Fragments of one shape and their RowVectors; where all are RowVectors the function has no
+/// column.
+template <typename Function, typename... Operands>
+__device__ __forceinline__ void map(Function &&function, Operands &...operands) {
+  using Shape = typename MappedShape<Operands...>::Type;
+  // Kept from the compiler, which would compute the positions of all elements ahead of the loop around the
+  // map, and hold a register for each.
+  uint32 thread = threadIdx.x;
+  asm volatile("" : "+r"(thread));
+  const int first_row = Shape::first_row(thread);
+#pragma unroll
+  for (int i = 0; i < Shape::kRowTiles; ++i) {
+    if constexpr (!MappedShape<Operands...>::kHasColumns) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h)
+        function(first_row + Shape::row_offset(i, h), operands.data[i][h]...);
+    } else {
+      const int first_column = Shape::first_column(thread);
+#pragma unroll
+      for (int j = 0; j < Shape::kColumnTiles; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          function(first_row + Shape::row_offset(i, e), first_column + Shape::column_offset(j, e),
+                   mapped_element(operands, i, j, e)...);
+    }
+  }
+}
+
+} // namespace attn

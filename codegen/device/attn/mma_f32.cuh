@@ -1,0 +1,145 @@
+//===- mma_f32.cuh - products of tiles of floats ----------------*- C++ -*-===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// As mma(acc, a, b), for operands of float in shared memory and with the same accumulators: in full precision
+// by multiply-adds (mma_fma), or rounded to tf32 by mma.sync (mma_tf32).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attn/fragment.cuh"
+
+namespace attn {
+
+/// Element (row, column) of a tile as it is multiplied.
+template <int Rows, int Columns>
+__device__ __forceinline__ float operand_at(const SharedTile<float, Rows, Columns> &tile, int row,
+                                            int column) {
+  return tile.at(row, column);
+}
+template <int Rows, int Columns>
+__device__ __forceinline__ float operand_at(const Transposed<SharedTile<float, Rows, Columns>> &transposed,
+                                            int row, int column) {
+  return transposed.tile.at(column, row);
+}
+
+/// Four elements along the inner dimension at once where they lie side by side.
+template <int Rows, int Columns>
+__device__ __forceinline__ void read_left(float (&elements)[4], const SharedTile<float, Rows, Columns> &a,
+                                          int row, int k) {
+  const float4 chunk = *reinterpret_cast<const float4 *>(a.chunk(row, k / 4));
+  elements[0] = chunk.x;
+  elements[1] = chunk.y;
+  elements[2] = chunk.z;
+  elements[3] = chunk.w;
+}
+template <int Rows, int Columns>
+__device__ __forceinline__ void
+read_left(float (&elements)[4], const Transposed<SharedTile<float, Rows, Columns>> &a, int row, int k) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    elements[i] = operand_at(a, row, k + i);
+}
+
+/// Columns column and column + 1 of four rows of the right operand.
+template <int Rows, int Columns>
+__device__ __forceinline__ void read_right(float (&elements)[2][4], const SharedTile<float, Rows, Columns> &b,
+                                           int k, int column) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 pair = *reinterpret_cast<const float2 *>(&b.at(k + i, column));
+    elements[0][i] = pair.x;
+    elements[1][i] = pair.y;
+  }
+}
+template <int Rows, int Columns>
+__device__ __forceinline__ void read_right(float (&elements)[2][4],
+                                           const Transposed<SharedTile<float, Rows, Columns>> &b, int k,
+                                           int column) {
+  read_left(elements[0], b.tile, column, k);
+  read_left(elements[1], b.tile, column + 1, k);
+}
+
+/// acc += a b, one multiply-add an element, in the order of the inner dimension.
+template <int M, int N, int WarpsM, int WarpsN, typename A, typename B>
+__device__ __forceinline__ void mma_fma(Fragment<float, M, N, WarpsM, WarpsN> &acc, const A &a, const B &b) {
+  static_assert(is_same<typename A::Element, float> && is_same<typename B::Element, float>,
+                "operands of float");
+  static_assert(A::kRows == M && B::kColumns == N && A::kColumns == B::kRows, "shapes that do not fit");
+  static_assert(A::kColumns % 4 == 0, "the inner dimension goes by four");
+  const int first_row = acc.first_row(threadIdx.x), first_column = acc.first_column(threadIdx.x);
+#pragma unroll 1
+  for (int k = 0; k < A::kColumns; k += 4) {
+    float left[acc.kRowTiles][2][4];
+#pragma unroll
+    for (int i = 0; i < acc.kRowTiles; ++i)
+#pragma unroll
+      for (int h = 0; h < 2; ++h)
+        read_left(left[i][h], a, first_row + acc.row_offset(i, 2 * h), k);
+#pragma unroll
+    for (int j = 0; j < acc.kColumnTiles; ++j) {
+      float right[2][4];
+      read_right(right, b, k, first_column + acc.column_offset(j, 0));
+#pragma unroll
+      for (int i = 0; i < acc.kRowTiles; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+#pragma unroll
+          for (int step = 0; step < 4; ++step)
+            acc.data[i][j][e] = __fmaf_rn(left[i][e / 2][step], right[e % 2][step], acc.data[i][j][e]);
+    }
+  }
+}
+
+/// Rounds to tf32, 10 bits of mantissa. PTX ISA 9.7.9.22 (cvt).
+__device__ __forceinline__ uint32 to_tf32(float value) {
+  uint32 rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(value));
+  return rounded;
+}
+
+/// d += a b for one 16 x 8 x 8 product of tf32. With g = lane / 4 and t = lane % 4:
+///   a[0], a[1]  rows g, g + 8, column t;   a[2], a[3]  the same rows, column t + 4
+///   b0, b1      column g, rows t and t + 4
+/// and d as of mma_m16n8k16. PTX ISA 9.7.14.5.7 (mma.m16n8k8).
+__device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const uint32 (&a)[4], uint32 b0, uint32 b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+template <int M, int N, int WarpsM, int WarpsN, typename A, typename B>
+__device__ __forceinline__ void mma_tf32(Fragment<float, M, N, WarpsM, WarpsN> &acc, const A &a, const B &b) {
+  static_assert(is_same<typename A::Element, float> && is_same<typename B::Element, float>,
+                "operands of float");
+  static_assert(A::kRows == M && B::kColumns == N && A::kColumns == B::kRows, "shapes that do not fit");
+  static_assert(A::kColumns % 8 == 0, "the inner dimension goes by eight");
+  const int t = lane_index() % 4;
+  const int first_row = acc.first_row(threadIdx.x); // g rows below the warp's
+  const int first_column = acc.first_column(threadIdx.x) - 2 * t + lane_index() / 4;
+#pragma unroll 2
+  for (int k = 0; k < A::kColumns; k += 8) {
+    uint32 left[acc.kRowTiles][4];
+#pragma unroll
+    for (int i = 0; i < acc.kRowTiles; ++i)
+#pragma unroll
+      for (int r = 0; r < 4; ++r)
+        left[i][r] = to_tf32(operand_at(a, first_row + acc.row_offset(i, 0) + r % 2 * 8, k + t + r / 2 * 4));
+#pragma unroll
+    for (int j = 0; j < acc.kColumnTiles; ++j) {
+      const int column = first_column + 8 * j;
+      const uint32 b0 = to_tf32(operand_at(b, k + t, column)), b1 = to_tf32(operand_at(b, k + t + 4, column));
+#pragma unroll
+      for (int i = 0; i < acc.kRowTiles; ++i)
+        mma_m16n8k8_tf32(acc.data[i][j], left[i], b0, b1);
+    }
+  }
+}
+
+} // namespace attn

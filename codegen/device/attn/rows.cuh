@@ -1,0 +1,97 @@
+//===- rows.cuh - row vectors, and fragments as rows of tensors -*- C++ -*-===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attn/copy.cuh"
+#include "attn/reduce.cuh"
+
+namespace attn {
+
+/// vector = vector (+) all elements of each row of the fragment.
+template <typename Operation, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ void row_reduce(RowVector<float, M, WarpsM, WarpsN> &vector,
+                                           const Fragment<float, M, N, WarpsM, WarpsN> &fragment,
+                                           float *scratch = nullptr) {
+  if constexpr (is_same<Operation, Sum>) {
+    // What the vector holds already must count once, not once a lane.
+    RowVector<float, M, WarpsM, WarpsN> sums;
+    fill(sums, 0.0f);
+    lane_reduce<Sum>(sums, fragment);
+    all_reduce<Sum>(sums, scratch);
+#pragma unroll
+    for (int i = 0; i < vector.kRowTiles; ++i)
+#pragma unroll
+      for (int h = 0; h < 2; ++h)
+        vector.data[i][h] += sums.data[i][h];
+  } else {
+    lane_reduce<Operation>(vector, fragment);
+    all_reduce<Operation>(vector, scratch);
+  }
+}
+
+/// Loads a value for each row below valid_rows, and `padding` for the others. Rows are `stride` elements
+/// apart.
+template <int M, int WarpsM, int WarpsN>
+__device__ __forceinline__ void load_rows(RowVector<float, M, WarpsM, WarpsN> &vector, const float *global,
+                                          int64 stride, int valid_rows, float padding) {
+  const int first_row = vector.first_row(threadIdx.x);
+#pragma unroll
+  for (int i = 0; i < vector.kRowTiles; ++i)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = first_row + vector.row_offset(i, h);
+      vector.data[i][h] = row < valid_rows ? global[row * stride] : padding;
+    }
+}
+
+/// Writes the rows below valid_rows, `stride` elements apart.
+template <int M, int WarpsM, int WarpsN>
+__device__ __forceinline__ void store_rows(float *global, int64 stride, int valid_rows,
+                                           const RowVector<float, M, WarpsM, WarpsN> &vector) {
+  if (lane_index() % 4 != 0 || warp_index() % WarpsN != 0)
+    return;
+  const int first_row = vector.first_row(threadIdx.x);
+#pragma unroll
+  for (int i = 0; i < vector.kRowTiles; ++i)
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+      if (const int row = first_row + vector.row_offset(i, h); row < valid_rows)
+        global[row * stride] = vector.data[i][h];
+}
+
+/// Writes an accumulator, rounded to T, to rows 0 to valid_rows - 1 and columns 0 to ValidColumns - 1 of a
+/// matrix in global memory.
+template <int ValidColumns, typename T, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ void store(T *global, int64 stride, int valid_rows,
+                                      const Fragment<float, M, N, WarpsM, WarpsN> &fragment) {
+  const int first_row = fragment.first_row(threadIdx.x), first_column = fragment.first_column(threadIdx.x);
+#pragma unroll
+  for (int i = 0; i < fragment.kRowTiles; ++i)
+#pragma unroll
+    for (int j = 0; j < fragment.kColumnTiles; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int row = first_row + fragment.row_offset(i, e);
+        const int column = first_column + fragment.column_offset(j, e);
+        if (row < valid_rows && column < ValidColumns)
+          global[row * stride + column] = T(fragment.data[i][j][e]);
+      }
+}
+
+/// The same by way of a shared tile, which no thread may use meanwhile, so that whole rows are written.
+/// Contains barriers of the whole block, one before the tile is written.
+template <int Threads, int ValidColumns, int Alignment = 16, typename T, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ void store_via(T *global, int64 stride, int valid_rows,
+                                          const Fragment<float, M, N, WarpsM, WarpsN> &fragment,
+                                          const SharedTile<T, M, N> &tile) {
+  __syncthreads();
+  store(tile, fragment);
+  __syncthreads();
+  copy<Threads, ValidColumns, Alignment>(global, stride, valid_rows, tile);
+}
+
+} // namespace attn
