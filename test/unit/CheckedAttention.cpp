@@ -11,11 +11,10 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
-#include "passes/Reference.h"
 #include "runtime/jit/HostTarget.h"
 #include "tools/common/Contract.h"
+#include "tools/common/References.h"
 #include "gtest/gtest.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace attn;
@@ -84,25 +83,17 @@ static std::unique_ptr<CpuExecutable> compileTiled(OwningOpRef<ModuleOp> module,
   return compile(*module, target, options.threads);
 }
 
-/// The functions @exact and @exact_backward, from f64 arguments to f64 results, and with `standard` also
-/// @standard and @standard_backward.
-static std::unique_ptr<CpuExecutable> compileReference(OwningOpRef<ModuleOp> module, bool standard) {
-  ReferenceOptions exactOptions, standardOptions;
-  exactOptions.computeType = ReferenceOptions::ComputeType::f64;
-  exactOptions.f64Boundary = true;
-  standardOptions.roundIntermediates = true;
-  for (StringRef suffix : {"", "_backward"}) {
-    auto function = module->lookupSymbol<func::FuncOp>(("f" + suffix).str());
-    auto build = [&](StringRef name, const ReferenceOptions &options) {
-      return succeeded(buildReferenceFunction(function, (name + suffix).str(), options));
-    };
-    if (!build("exact", exactOptions) || (standard && !build("standard", standardOptions))) {
+/// The functions @exact_f, @standard_f, @exact_f_backward and @standard_f_backward.
+static std::unique_ptr<CpuExecutable> compileReferences(ModuleOp module) {
+  for (StringRef name : {"f", "f_backward"}) {
+    auto function = module.lookupSymbol<func::FuncOp>(name);
+    if (failed(addReferences(function))) {
       ADD_FAILURE() << "has no reference";
       return nullptr;
     }
     function.erase();
   }
-  return compile(*module, getHostTarget(module->getContext()), /*threads=*/1);
+  return compile(module, getHostTarget(module.getContext()), /*threads=*/1);
 }
 
 CheckedAttention::CheckedAttention(MLIRContext &context, StringRef text, Options options)
@@ -111,15 +102,20 @@ CheckedAttention::CheckedAttention(MLIRContext &context, StringRef text, Options
     tiled = compileTiled(std::move(module), this->options.program);
 }
 
-bool CheckedAttention::compileReferences() {
-  bool isBounded = !options.textInF32.empty();
-  if (!reference)
-    if (OwningOpRef<ModuleOp> module = parseAndDifferentiate(context, text, options.withDLse))
-      reference = compileReference(std::move(module), /*standard=*/!isBounded);
-  if (isBounded && !bounding)
-    if (OwningOpRef<ModuleOp> module = parseAndDifferentiate(context, options.textInF32, options.withDLse))
-      bounding = compileReference(std::move(module), /*standard=*/true);
-  return reference && (bounding || !isBounded);
+bool CheckedAttention::compileReference() {
+  if (reference)
+    return true;
+  OwningOpRef<ModuleOp> module = parseAndDifferentiate(context, text, options.withDLse);
+  if (!module)
+    return false;
+  bool inF32 = needsF32Form(module->lookupSymbol<func::FuncOp>("f"));
+  OwningOpRef<ModuleOp> form = inF32 ? module->clone() : OwningOpRef<ModuleOp>();
+  reference = compileReferences(*module);
+  if (inF32) {
+    convertToF32(*form);
+    referenceInF32 = compileReferences(*form);
+  }
+  return reference && (referenceInF32 || !inF32);
 }
 
 //===----------------------------------------------------------------------===//
@@ -156,8 +152,8 @@ public:
     for (const StridedTensor &input : inputs.take_front(numForward))
       if (isa<FloatType>(input.ref().elementType))
         shapes.emplace_back(input.getShape());
-    FunctionType type = executable.getSignature(name + "_backward");
-    run(name + "_backward", getArguments(type, all), shapes);
+    std::string backward = name + "_backward";
+    run(backward, getArguments(executable.getSignature(backward), all), shapes);
   }
 
 private:
@@ -211,36 +207,6 @@ std::vector<StridedTensor> CheckedAttention::run(ArrayRef<StridedTensor> inputs,
   return std::move(calls.results);
 }
 
-/// Runs @<name> and @<name>_backward of a reference on the inputs, converted to the types of the function.
-static std::vector<HostTensor> runReference(const CpuExecutable &executable, const std::string &name,
-                                            ArrayRef<StridedTensor> inputs) {
-  FunctionType forward = executable.getSignature(name),
-               backward = executable.getSignature(name + "_backward");
-  SmallVector<Type> types(forward.getInputs());
-  llvm::append_range(types,
-                     backward.getInputs().drop_front(forward.getNumInputs() + forward.getNumResults()));
-  std::vector<StridedTensor> converted;
-  for (auto [input, type] : llvm::zip_equal(inputs, types)) {
-    HostTensor values = input.toHost().castTo(getElementTypeOrSelf(type));
-    converted.emplace_back(values.getElementType(), values.getShape());
-    converted.back().fill(values);
-  }
-  Calls calls(executable, name, converted, nullptr);
-  calls.runForward();
-  calls.runBackward();
-  std::vector<HostTensor> results;
-  for (const StridedTensor &result : calls.results)
-    results.push_back(result.toHost());
-  return results;
-}
-
-static SmallVector<double> getErrors(ArrayRef<HostTensor> results, ArrayRef<HostTensor> exact) {
-  SmallVector<double> errors;
-  for (auto [result, expected] : llvm::zip_first(results, exact))
-    errors.push_back(getMaxError(result, expected).error);
-  return errors;
-}
-
 static std::vector<HostTensor> toHost(ArrayRef<StridedTensor> tensors) {
   std::vector<HostTensor> result;
   for (const StridedTensor &tensor : tensors)
@@ -248,57 +214,27 @@ static std::vector<HostTensor> toHost(ArrayRef<StridedTensor> tensors) {
   return result;
 }
 
-CheckedAttention::Errors CheckedAttention::measure(ArrayRef<StridedTensor> results,
-                                                   ArrayRef<StridedTensor> inputs) const {
-  std::vector<HostTensor> exact = runReference(*reference, "exact", inputs);
-  Errors errors;
-  errors.ours = getErrors(toHost(results), exact);
-  if (!bounding) {
-    errors.standard = getErrors(runReference(*reference, "standard", inputs), exact);
-    return errors;
-  }
-  errors.standard =
-      getErrors(runReference(*bounding, "standard", inputs), runReference(*bounding, "exact", inputs));
-  // The reference is in f64 too and has such an error itself, which the bound of twice this has to hold.
-  for (double &error : errors.standard)
-    error = std::ldexp(1.5 * error, 24 - 53);
-  return errors;
+static StridedTensor toStrided(const HostTensor &values) {
+  StridedTensor tensor(values.getElementType(), values.getShape());
+  tensor.fill(values);
+  return tensor;
 }
 
-static StridedTensor scale(const StridedTensor &tensor, double factor) {
-  HostTensor values = tensor.toHost();
-  for (int64_t i = 0; i < values.getNumElements(); ++i)
-    values.set(i, values.get(i) * factor);
-  StridedTensor scaled(values.getElementType(), values.getShape());
-  scaled.fill(values);
-  return scaled;
-}
-
-/// Query and key, and value and the gradients, are scaled so that the scores stay and the results scale
-/// along: the computation is the same but for its roundings.
-void CheckedAttention::addErrorsOfScaled(Errors &errors, ArrayRef<StridedTensor> inputs, Rerun rerun) const {
-  size_t numArguments = reference->getSignature("exact").getNumInputs();
-  for (double ofQuery : {0.61, 0.71, 0.77, 0.83, 0.91, 1.09, 1.19, 1.27, 1.37, 1.53, 1.71}) {
-    double ofValue = 2.1 - ofQuery, ofDOut = 1 / (ofQuery + 0.3), ofScore = ofDOut * ofValue;
-    std::vector<StridedTensor> scaled = inputs.vec();
-    scaled[0] = scale(inputs[0], ofQuery);
-    scaled[1] = scale(inputs[1], 1 / ofQuery);
-    scaled[2] = scale(inputs[2], ofValue);
-    scaled[numArguments] = scale(inputs[numArguments], ofDOut);
-    if (numArguments + 1 < inputs.size())
-      scaled[numArguments + 1] = scale(inputs[numArguments + 1], ofScore);
-    SmallVector<double> factors = {ofValue, 1, ofScore / ofQuery, ofScore * ofQuery, ofDOut};
-    factors.resize(errors.standard.size(), ofScore);
-
-    std::vector<StridedTensor> results;
-    if (rerun)
-      results = rerun(scaled);
-    Errors more = measure(results, scaled);
-    for (auto [largest, error, factor] : llvm::zip(errors.ours, more.ours, factors))
-      largest = std::max(largest, error / factor);
-    for (auto [largest, error, factor] : llvm::zip(errors.standard, more.standard, factors))
-      largest = std::max(largest, error / factor);
-  }
+/// Runs @<name> and @<name>_backward of a reference on the inputs, converted to the types of the function.
+static std::vector<HostTensor> runReference(const CpuExecutable &executable, const std::string &name,
+                                            ArrayRef<HostTensor> inputs) {
+  FunctionType forward = executable.getSignature(name),
+               backward = executable.getSignature(name + "_backward");
+  SmallVector<Type> types(forward.getInputs());
+  llvm::append_range(types,
+                     backward.getInputs().drop_front(forward.getNumInputs() + forward.getNumResults()));
+  std::vector<StridedTensor> converted;
+  for (auto [input, type] : llvm::zip_equal(inputs, types))
+    converted.push_back(toStrided(input.castTo(getElementTypeOrSelf(type))));
+  Calls calls(executable, name, converted, nullptr);
+  calls.runForward();
+  calls.runBackward();
+  return toHost(calls.results);
 }
 
 std::vector<StridedTensor> CheckedAttention::check(ArrayRef<StridedTensor> inputs, ChooseStrides strides) {
@@ -307,37 +243,43 @@ std::vector<StridedTensor> CheckedAttention::check(ArrayRef<StridedTensor> input
   for (auto [input, copy] : llvm::zip(inputs, before))
     EXPECT_EQ(std::memcmp(input.toHost().getData(), copy.getData(), copy.getNumBytes()), 0)
         << "an input was written";
-  expectContract(results, inputs, [&](ArrayRef<StridedTensor> scaled) { return run(scaled); });
+  expectContract(results, inputs, [&](ArrayRef<StridedTensor> perturbed) { return run(perturbed); });
   return results;
 }
 
 void CheckedAttention::expectContract(ArrayRef<StridedTensor> results, ArrayRef<StridedTensor> inputs,
                                       Rerun rerun) {
-  if (!compileReferences())
+  if (!compileReference())
     return;
-  std::vector<HostTensor> exact = runReference(*reference, "exact", inputs);
-  ASSERT_LE(results.size(), exact.size());
-  Errors errors = measure(results, inputs);
-  auto check = [&](size_t index) {
-    ContractCheck check = checkContract(results[index].toHost(), errors.standard[index], exact[index]);
-    check.bound = 2 * errors.standard[index] + check.ulp;
-    check.passes = errors.ours[index] <= check.bound;
-    return check;
+  Computations computations;
+  auto set = [&](Computation &computation, const CpuExecutable &executable, std::string name) {
+    computation = [&executable, name](ArrayRef<HostTensor> inputs) {
+      return runReference(executable, name, inputs);
+    };
   };
-  auto passes = [&](size_t index) { return check(index).passes; };
-  if (!llvm::all_of(llvm::seq(results.size()), passes))
-    addErrorsOfScaled(errors, inputs, rerun);
+  set(computations.exact, *reference, "exact_f");
+  set(computations.standard, referenceInF32 ? *referenceInF32 : *reference, "standard_f");
+  if (referenceInF32)
+    set(computations.exactOfF32, *referenceInF32, "exact_f");
+  if (rerun)
+    computations.ours = [&](ArrayRef<HostTensor> inputs) {
+      return toHost(rerun(llvm::map_to_vector(inputs, toStrided)));
+    };
+  size_t numArguments = reference->getSignature("exact_f").getNumInputs();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    computations.isOperand.push_back(i < 3 || i >= numArguments);
 
-  for (auto [index, strided] : llvm::enumerate(results)) {
+  llvm::Expected<std::vector<ContractCheck>> checks =
+      checkContract(computations, toHost(inputs), toHost(results));
+  ASSERT_TRUE(static_cast<bool>(checks)) << llvm::toString(checks.takeError());
+  ASSERT_EQ(checks->size(), results.size());
+  for (auto [index, check] : llvm::enumerate(*checks)) {
+    const StridedTensor &result = results[index];
     std::string name = index == 0 ? "out" : index == 1 ? "lse" : "gradient " + std::to_string(index - 2);
-    EXPECT_TRUE(strided.isPaddingUntouched()) << name << ": memory between the elements was written";
-    for (int64_t i = 0; i < exact[index].getNumElements(); ++i)
-      ASSERT_FALSE(std::isnan(exact[index].get(i))) << name << ": the reference is NaN";
-    ContractCheck checked = check(index);
-    int64_t at = checked.ours.index;
-    EXPECT_TRUE(checked.passes) << name << " " << formatPosition(at, strided.getShape()) << ": "
-                                << strided.toHost().get(at) << ", expected " << exact[index].get(at)
-                                << "\nerror " << errors.ours[index] << ", bound " << checked.bound
-                                << ", standard error " << errors.standard[index];
+    EXPECT_TRUE(result.isPaddingUntouched()) << name << ": memory between the elements was written";
+    EXPECT_FALSE(check.isExactNaN) << name << ": the reference is NaN";
+    EXPECT_TRUE(check.passes) << name << " " << formatPosition(check.worst.index, result.getShape()) << ": "
+                              << check.got << ", expected " << check.expected << "\n"
+                              << formatCheck(check);
   }
 }

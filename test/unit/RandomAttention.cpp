@@ -120,12 +120,11 @@ static std::string joinArguments(llvm::ArrayRef<std::string> arguments) {
   return llvm::join(arguments, ", ");
 }
 
-RandomAttention makeRandomAttention(uint64_t seed, llvm::StringRef elementType) {
+RandomAttention makeRandomAttention(uint64_t seed) {
   Random random(seed);
   RandomAttention result;
   static constexpr const char *types[] = {"f32", "f32", "f32", "bf16", "bf16", "f16", "f16", "f64"};
-  const char *chosen = random.oneOf(types);
-  result.elementType = elementType.empty() ? chosen : elementType.str();
+  result.elementType = random.oneOf(types);
   std::string compute = result.elementType == "f64" ? "f64" : "f32";
   int64_t headDim = chooseHeadDim(random);
   result.valueDim = random.chance(60) ? headDim : chooseHeadDim(random);

@@ -69,7 +69,6 @@ struct RandomAttention {
   std::string describe() const;
 };
 
-/// `elementType`, where not empty, replaces the chosen type of query, key and value; all else stays.
-RandomAttention makeRandomAttention(uint64_t seed, llvm::StringRef elementType = "");
+RandomAttention makeRandomAttention(uint64_t seed);
 
 #endif // ATTN_TEST_UNIT_RANDOMATTENTION_H

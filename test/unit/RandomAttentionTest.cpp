@@ -157,8 +157,6 @@ static void checkSeed(uint64_t seed) {
   CheckedAttention::Options options;
   options.program = attention.options;
   options.withDLse = attention.withDLse;
-  if (attention.elementType == "f64")
-    options.textInF32 = makeRandomAttention(seed, "f32").text;
   CheckedAttention checked(context, attention.text, options);
   if (!checked.isCompiled())
     return;

@@ -12,9 +12,10 @@
 
 namespace attn {
 
-/// Runs the f64 reference and the standard computation of the entry on the same inputs, and prints for each
-/// result the largest error, the bound of the numeric contract and whether it holds. True if all hold.
-llvm::Expected<bool> checkResults(llvm::raw_ostream &os, const EntryPoint &entry,
+/// Compares results of the entry, compiled as `program`, with those of the f64 reference and of the standard
+/// computation, and prints for each the error, the bound of the numeric contract and whether it holds. True
+/// if all hold.
+llvm::Expected<bool> checkResults(llvm::raw_ostream &os, const EntryPoint &entry, const Program &program,
                                   llvm::ArrayRef<HostTensor> inputs, llvm::ArrayRef<HostTensor> results,
                                   const ProgramOptions &options);
 

@@ -52,6 +52,11 @@ public:
   llvm::Error call(llvm::StringRef function, llvm::ArrayRef<const HostTensor *> inputs,
                    llvm::MutableArrayRef<HostTensor> results) const;
 
+  /// The arguments and results of a function; null if there is none of that name.
+  mlir::FunctionType getSignature(llvm::StringRef function) const {
+    return executable->getSignature(function);
+  }
+
   /// The same again and again, for timing: `results` are not filled first.
   std::function<llvm::Error()> prepare(llvm::StringRef function, llvm::ArrayRef<const HostTensor *> inputs,
                                        llvm::MutableArrayRef<HostTensor> results) const;
