@@ -1,0 +1,453 @@
+//===- LaunchTest.cpp - launches, on a driver that records them -------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Launch.h"
+#include "test/unit/FakeCudaDriver.h"
+#include "test/unit/TemporaryDirectory.h"
+#include "gtest/gtest.h"
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+using namespace attn;
+using attn::test::FakeCuda;
+using attn::test::TemporaryDirectory;
+
+namespace {
+/// out[m, n] from in[m, n] and a scale, through a workspace; two variants by alignment, the first of two
+/// kernels.
+LaunchPlan makePlan() {
+  LaunchPlan plan;
+  plan.name = "scaled";
+  plan.parameters = {{"in", ElementType::BF16, false, {anySize(0, 0), anySize(0, 1)}},
+                     {"scale", ElementType::F32, true, {}},
+                     {"table", ElementType::F32, false, {Expr::dim(0, 0), 3}}};
+  plan.results = {{"out", ElementType::BF16, {Expr::dim(0, 0), Expr::dim(0, 1)}}};
+  plan.requirements = {
+      {Expr::equal(Expr::mod(Expr::dim(0, 0), 2), 0), "'in' must have an even number of rows"}};
+  plan.modules = {{"first", "a"}, {"second", "b"}};
+  LaunchSpec first;
+  first.kernel = "reduce";
+  first.grid = {Expr::ceilDiv(Expr::dim(0, 1), 128), Expr::dim(0, 0), 1};
+  first.threads = 128;
+  first.dynamicSharedBytes = 100000;
+  first.arguments = {
+      ArgumentSpec::parameter(1), ArgumentSpec::parameter(0), ArgumentSpec::workspace(1),
+      ArgumentSpec::expression(Expr::multiprocessors()),
+      ArgumentSpec::expression(Expr::mul(Expr::dim(0, 0), int64_t(1) << 33), ElementType::I64)};
+  LaunchSpec second;
+  second.module = 1;
+  second.kernel = "write";
+  second.grid = {Expr::multiprocessors(), 1, 1};
+  second.threads = 256;
+  second.arguments = {ArgumentSpec::workspace(0), ArgumentSpec::result(0)};
+  plan.variants = {
+      {"aligned",
+       Expr::min(Expr::parameterAligned(0, 16), Expr::resultAligned(0, 16)),
+       {{"counter", ElementType::I32, {}, true}, {"partial", ElementType::F32, {Expr::dim(0, 0), 5}, false}},
+       {first, second}},
+      {"any", Expr::less(0, Expr::dim(0, 0)), {}, {second}}};
+  plan.variants[1].launches[0].arguments = {ArgumentSpec::result(0)};
+  return plan;
+}
+
+/// Tensors in one array of sizes and strides.
+struct TestTensor {
+  std::vector<int64_t> sizes, strides;
+  TensorRef ref;
+
+  TestTensor(uintptr_t data, ElementType type, std::vector<int64_t> givenSizes,
+             std::vector<int64_t> givenStrides)
+      : sizes(std::move(givenSizes)), strides(std::move(givenStrides)), ref{reinterpret_cast<void *>(data),
+                                                                            type,
+                                                                            static_cast<int>(sizes.size()),
+                                                                            sizes.data(),
+                                                                            strides.data(),
+                                                                            0} {}
+  TestTensor(const TestTensor &) = delete;
+};
+
+struct Launch : testing::Test {
+  void SetUp() override { makeRuntime(makePlan()); }
+
+  /// The kernels come from a cache, as if another process had compiled them: there is no NVRTC here.
+  void makeRuntime(const LaunchPlan &plan) {
+    FakeCuda::reset();
+    KernelCacheOptions cacheOptions;
+    cacheOptions.directory = directory.getPath();
+    KernelCompilerOptions options;
+    options.nvrtcPath = "/nonexistent/libnvrtc.so";
+    options.cache = std::make_shared<KernelCache>(cacheOptions);
+    (void)options.cache->getOrBuild(KernelCache::Kind::Nvrtc, "any",
+                                    []() -> StatusOr<EntryFiles> { return EntryFiles{{"version", "1.0"}}; });
+    for (const ModuleSpec &module : plan.modules) {
+      std::string key =
+          makeKernelKey({module.source, options.headers, "1.0", options.options, "sm_90a", options.buildId});
+      (void)options.cache->getOrBuild(KernelCache::Kind::Kernel, key, []() -> StatusOr<EntryFiles> {
+        return EntryFiles{{"kernel.cu", ""},
+                          {"kernel.cubin", "reduce write"},
+                          {"kernel_spec.json", ""},
+                          {"compile.log", ""}};
+      });
+    }
+    runtime = *GpuRuntime::create(std::make_shared<KernelCompiler>(options), &FakeCuda::getDriver());
+    StatusOr<std::unique_ptr<GpuExecutable>> created = GpuExecutable::create(runtime, plan, 0);
+    ASSERT_TRUE(created.ok()) << created.getMessage();
+    executable = std::move(*created);
+  }
+
+  std::vector<TensorRef> getParameters() { return {in.ref, scale, table.ref}; }
+
+  Status launch(cuda::Stream stream = nullptr, WorkspaceRef workspace = {}) {
+    return executable->launch(getParameters(), {out.ref}, stream, workspace);
+  }
+
+  std::string launchMessage() {
+    Status status = launch();
+    return status.ok() ? "" : status.getMessage();
+  }
+
+  TemporaryDirectory directory;
+  std::shared_ptr<GpuRuntime> runtime;
+  std::unique_ptr<GpuExecutable> executable;
+  TestTensor in{0x7000, ElementType::BF16, {6, 1000}, {2048, 1}};
+  TestTensor table{0x8000, ElementType::F32, {6, 3}, {3, 1}};
+  TestTensor out{0x9000, ElementType::BF16, {6, 1000}, {1000, 1}};
+  float scaleValue = 0.5f;
+  TensorRef scale{&scaleValue, ElementType::F32, 0, nullptr, nullptr, 0};
+};
+
+template <typename T, int R>
+struct Tensor {
+  T *data;
+  long long strides[R];
+  int sizes[R];
+};
+template <typename T>
+struct Tensor<T, 0> {
+  T *data;
+};
+
+TEST_F(Launch, PacksArgumentsAsTheCompilerLaysThemOut) {
+  ASSERT_EQ(launchMessage(), "");
+  FakeCuda &fake = FakeCuda::get();
+  ASSERT_EQ(fake.launches.size(), 2u);
+  EXPECT_EQ(fake.launches[0].kernel, "reduce");
+  EXPECT_EQ(fake.launches[0].grid, (std::vector<unsigned>{8, 6, 1}));
+  EXPECT_EQ(fake.launches[0].threads, 128u);
+  EXPECT_EQ(fake.launches[0].sharedBytes, 100000u);
+  EXPECT_EQ(fake.maxDynamicSharedBytes["reduce"], 100000);
+  EXPECT_EQ(fake.launches[1].grid, (std::vector<unsigned>{132, 1, 1}));
+
+  struct ReduceArguments {
+    float scale;
+    Tensor<void, 2> in;
+    Tensor<float, 2> partial;
+    int multiprocessors;
+    long long product;
+  } reduce;
+  ASSERT_EQ(fake.launches[0].arguments.size(), sizeof(reduce));
+  memcpy(&reduce, fake.launches[0].arguments.data(), sizeof(reduce));
+  EXPECT_EQ(reduce.scale, 0.5f);
+  EXPECT_EQ(reduce.in.data, in.ref.data);
+  EXPECT_EQ(reduce.in.strides[0], 2048);
+  EXPECT_EQ(reduce.in.strides[1], 1);
+  EXPECT_EQ(reduce.in.sizes[0], 6);
+  EXPECT_EQ(reduce.in.sizes[1], 1000);
+  EXPECT_EQ(reduce.partial.strides[0], 5);
+  EXPECT_EQ(reduce.partial.strides[1], 1);
+  EXPECT_EQ(reduce.partial.sizes[0], 6);
+  EXPECT_EQ(reduce.partial.sizes[1], 5);
+  EXPECT_EQ(reduce.multiprocessors, 132);
+  EXPECT_EQ(reduce.product, int64_t(6) << 33);
+
+  struct WriteArguments {
+    Tensor<int, 0> counter;
+    Tensor<void, 2> out;
+  } write;
+  ASSERT_EQ(fake.launches[1].arguments.size(), sizeof(write));
+  memcpy(&write, fake.launches[1].arguments.data(), sizeof(write));
+  EXPECT_EQ(write.out.data, out.ref.data);
+  // The counter comes first and takes 256 bytes; it alone is zeroed.
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(reduce.partial.data),
+            reinterpret_cast<uintptr_t>(write.counter.data) + 256);
+  ASSERT_EQ(fake.memsets.size(), 1u);
+  EXPECT_EQ(fake.memsets[0].data, reinterpret_cast<uintptr_t>(write.counter.data));
+  EXPECT_EQ(fake.memsets[0].bytes, 4u);
+}
+
+TEST_F(Launch, AllocatesNothingAfterTheFirstCallOfASize) {
+  for (int i = 0; i < 5; ++i)
+    ASSERT_EQ(launchMessage(), "");
+  EXPECT_EQ(FakeCuda::get().allocations, 1);
+  EXPECT_EQ(FakeCuda::get().moduleLoads, 2);
+  // More: once again; then less or the same: nothing.
+  in.sizes[0] = out.sizes[0] = table.sizes[0] = 600;
+  for (int i = 0; i < 5; ++i)
+    ASSERT_EQ(launchMessage(), "");
+  in.sizes[0] = out.sizes[0] = table.sizes[0] = 6;
+  ASSERT_EQ(launchMessage(), "");
+  EXPECT_EQ(FakeCuda::get().allocations, 2);
+  EXPECT_EQ(FakeCuda::get().frees, 1);
+  EXPECT_EQ(FakeCuda::get().moduleLoads, 2);
+}
+
+TEST_F(Launch, StreamsHaveWorkspacesOfTheirOwn) {
+  auto getWorkspace = [&](cuda::Stream stream) {
+    EXPECT_TRUE(launch(stream).ok());
+    return FakeCuda::get().memsets.back().data;
+  };
+  auto stream = reinterpret_cast<cuda::Stream>(0x500);
+  EXPECT_NE(getWorkspace(nullptr), getWorkspace(stream));
+  EXPECT_EQ(getWorkspace(stream), getWorkspace(stream));
+  EXPECT_EQ(getWorkspace(nullptr), getWorkspace(cuda::explicitLegacyStream));
+  // One handle, but a stream for each thread.
+  cuda::DevicePointer here = getWorkspace(cuda::perThreadStream), there = 0;
+  std::thread([&] { there = getWorkspace(cuda::perThreadStream); }).join();
+  EXPECT_NE(here, there);
+}
+
+TEST_F(Launch, CanBeCapturedAtTheFirstCall) {
+  FakeCuda &fake = FakeCuda::get();
+  fake.captureId = 42;
+  ASSERT_EQ(launchMessage(), "");
+  ASSERT_EQ(launchMessage(), "");
+  EXPECT_EQ(fake.forbiddenInCapture, 0);
+  EXPECT_EQ(fake.allocations, 1);
+  cuda::DevicePointer captured = fake.memsets.back().data;
+  in.sizes[0] = out.sizes[0] = table.sizes[0] = 600;
+  ASSERT_EQ(launchMessage(), "");
+  EXPECT_EQ(fake.frees, 0) << "the graph still uses the smaller workspace";
+  EXPECT_EQ(fake.forbiddenInCapture, 0);
+  // The graph may be replayed while others launch: they share nothing with it.
+  fake.captureId = 0;
+  in.sizes[0] = out.sizes[0] = table.sizes[0] = 6;
+  ASSERT_EQ(launchMessage(), "");
+  EXPECT_NE(fake.memsets.back().data, captured);
+  fake.captureId = 43;
+  ASSERT_EQ(launchMessage(), "");
+  EXPECT_NE(fake.memsets.back().data, captured);
+}
+
+TEST_F(Launch, UsesTheCallersWorkspace) {
+  StatusOr<int64_t> bytes = executable->getWorkspaceBytes(getParameters(), {out.ref});
+  ASSERT_TRUE(bytes.ok());
+  EXPECT_EQ(*bytes, 256 + 256);
+  EXPECT_TRUE(launch(nullptr, {reinterpret_cast<void *>(0x20000), *bytes}).ok());
+  EXPECT_EQ(FakeCuda::get().allocations, 0);
+  EXPECT_EQ(FakeCuda::get().memsets[0].data, 0x20000u);
+  EXPECT_EQ(launch(nullptr, {reinterpret_cast<void *>(0x20000), *bytes - 1}).getMessage(),
+            "'scaled': got a workspace of 511 bytes, expected 512, aligned to 256");
+  EXPECT_FALSE(launch(nullptr, {reinterpret_cast<void *>(0x20010), *bytes}).ok());
+}
+
+TEST_F(Launch, ChoosesTheFirstVariantThatHolds) {
+  in.strides[0] = 1001; // no multiple of 16 bytes
+  ASSERT_EQ(launchMessage(), "");
+  EXPECT_EQ(FakeCuda::get().launches.size(), 1u);
+  EXPECT_EQ(FakeCuda::get().allocations, 0);
+  EXPECT_EQ(FakeCuda::get().moduleLoads, 1) << "only what is needed is loaded";
+  // None is for no rows at all, in this plan.
+  in.sizes[0] = out.sizes[0] = table.sizes[0] = 0;
+  in.ref.data = reinterpret_cast<void *>(2);
+  EXPECT_EQ(launchMessage(), "'scaled': no variant is for these tensors: 'aligned' needs min(in.aligned(16), "
+                             "out.aligned(16)); 'any' "
+                             "needs less(0, in.size(0))");
+}
+
+TEST_F(Launch, SkipsKernelsWithoutBlocks) {
+  in.sizes[1] = out.sizes[1] = 0;
+  in.ref.data = out.ref.data = nullptr; // what an empty tensor may have
+  ASSERT_EQ(launchMessage(), "");
+  ASSERT_EQ(FakeCuda::get().launches.size(), 1u);
+  EXPECT_EQ(FakeCuda::get().launches[0].kernel, "write");
+}
+
+TEST_F(Launch, ChecksTheTensors) {
+  auto messageWith = [&](auto change) {
+    TestTensor other(0x7000, ElementType::BF16, {6, 1000}, {2048, 1});
+    change(other);
+    other.ref.sizes = other.sizes.data();
+    other.ref.strides = other.strides.data();
+    Status status = executable->launch({other.ref, scale, table.ref}, {out.ref}, nullptr);
+    return status.ok() ? "" : status.getMessage();
+  };
+  using T = TestTensor;
+  EXPECT_EQ(messageWith([](T &) {}), "");
+  EXPECT_EQ(messageWith([](T &t) { t.ref.type = ElementType::F16; }),
+            "'scaled': parameter 'in' has elements of type f16, expected bf16");
+  EXPECT_EQ(messageWith([](T &t) { t.ref.rank = 1; }), "'scaled': parameter 'in' has rank 1, expected 2");
+  EXPECT_EQ(messageWith([](T &t) { t.ref.device = 1; }),
+            "'scaled': parameter 'in' is on device 1, expected device 0");
+  EXPECT_EQ(messageWith([](T &t) { t.sizes[1] = int64_t(1) << 31; }),
+            "'scaled': parameter 'in' has size 2147483648 in dimension 1, expected 0 to 2147483647");
+  EXPECT_EQ(
+      messageWith([](T &t) { t.strides[1] = 2; }),
+      "'scaled': parameter 'in' has stride 2 in its last dimension, expected 1; make it contiguous there");
+  EXPECT_EQ(messageWith([](T &t) { t.strides[0] = 0; }), ""); // broadcast
+  EXPECT_EQ(messageWith([](T &t) { t.ref.data = nullptr; }), "'scaled': parameter 'in' has no data");
+  EXPECT_EQ(messageWith([](T &t) { t.ref.data = reinterpret_cast<void *>(0x7001); }),
+            "'scaled': parameter 'in' is not aligned to its elements of type bf16");
+  EXPECT_EQ(messageWith([](T &t) { t.sizes[1] = 999; }),
+            "'scaled': result 'out' has size 1000 in dimension 1, expected 999 (in.size(1))");
+  EXPECT_EQ(messageWith([](T &t) { t.sizes[0] = 7; }),
+            "'scaled': parameter 'table' has size 6 in dimension 0, expected 7 (in.size(0))");
+  in.sizes[0] = table.sizes[0] = out.sizes[0] = 7;
+  EXPECT_EQ(launchMessage(), "'scaled': 'in' must have an even number of rows");
+  in.sizes[0] = table.sizes[0] = out.sizes[0] = 6;
+  out.strides[0] = 0;
+  EXPECT_EQ(launchMessage(),
+            "'scaled': result 'out' has stride 0 in dimension 0, so that its elements overlap; "
+            "expected memory for each");
+  out.strides[0] = 1000;
+  table.sizes[1] = 4;
+  EXPECT_EQ(launchMessage(), "'scaled': parameter 'table' has size 4 in dimension 1, expected 3");
+  table.sizes[1] = 3;
+  scale.type = ElementType::I32;
+  EXPECT_EQ(launchMessage(), "'scaled': parameter 'scale' has elements of type i32, expected f32");
+  EXPECT_EQ(executable->launch({in.ref}, {out.ref}, nullptr).getMessage(),
+            "'scaled': got 1 parameters, expected 3");
+  EXPECT_EQ(FakeCuda::get().launches.size(), 4u)
+      << "what is refused launches nothing"; // two good calls above
+}
+
+TEST_F(Launch, ReportsWhatTheDriverSays) {
+  FakeCuda::get().memAllocResult = 2;
+  EXPECT_EQ(launchMessage(),
+            "no device memory for a workspace of 512 bytes: cuMemAlloc failed: CUDA_ERROR_FAKE "
+            "(as told)");
+  FakeCuda::get().memAllocResult = 0;
+  FakeCuda::get().launchResult = 1;
+  EXPECT_EQ(launchMessage(), "kernel 'reduce': cuLaunchKernel failed: CUDA_ERROR_FAKE (as told)");
+  makeRuntime(makePlan());
+  FakeCuda::get().moduleLoadResult = 3;
+  EXPECT_EQ(launchMessage(),
+            "cuModuleLoadData failed: CUDA_ERROR_FAKE (as told); the driver is for CUDA 13.0, NVRTC "
+            "must not be newer");
+  FakeCuda::get().moduleLoadResult = 0;
+  EXPECT_EQ(launchMessage(), "") << "a later call may succeed";
+  LaunchPlan plan = makePlan();
+  plan.variants[0].launches[0].kernel = "other";
+  makeRuntime(plan);
+  EXPECT_EQ(launchMessage(), "module 'first' has no kernel 'other'");
+}
+
+TEST_F(Launch, RefusesTooMuchSharedMemory) {
+  FakeCuda::get().staticSharedBytes = 150000;
+  EXPECT_EQ(launchMessage(),
+            "kernel 'reduce' needs 150000 + 100000 bytes of shared memory, but Fake H200 has 232448");
+  LaunchPlan plan = makePlan();
+  plan.variants[0].launches[0].dynamicSharedBytes = 232449;
+  StatusOr<std::unique_ptr<GpuExecutable>> created = GpuExecutable::create(runtime, plan, 0);
+  ASSERT_FALSE(created.ok());
+  EXPECT_EQ(created.getMessage(),
+            "kernel 'reduce' needs 232449 bytes of shared memory, but Fake H200 has 232448; "
+            "compile for this device");
+  EXPECT_EQ(GpuExecutable::create(runtime, makePlan(), 2).getMessage(),
+            "there is no CUDA device 2: the driver sees 2");
+}
+
+TEST_F(Launch, RefusesGridsBeforeTheFirstLaunch) {
+  LaunchPlan plan = makePlan();
+  plan.variants[0].launches[1].grid[1] = Expr::mul(Expr::dim(0, 1), 66);
+  makeRuntime(plan);
+  EXPECT_EQ(launchMessage(),
+            "'scaled': the grid of kernel 'write', mul(in.size(1), 66), is 66000, expected 0 to 65535");
+  EXPECT_EQ(FakeCuda::get().launches.size(), 0u);
+  EXPECT_EQ(FakeCuda::get().memsets.size(), 0u);
+  plan.variants[0].launches[1].grid[1] = Expr::ceilDiv(1, Expr::sub(Expr::dim(0, 1), 1000));
+  makeRuntime(plan);
+  EXPECT_EQ(launchMessage(),
+            "'scaled': the grid of kernel 'write', ceildiv(1, sub(in.size(1), 1000)), divides by a "
+            "number that is not positive");
+  plan = makePlan();
+  plan.variants[0].workspaces[1].sizes = {Expr(INT32_MAX), Expr(INT32_MAX), Expr(INT32_MAX)};
+  makeRuntime(plan);
+  EXPECT_EQ(launchMessage(), "'scaled': workspace 'partial' is too large");
+}
+
+TEST_F(Launch, LoadsForEachContext) {
+  ASSERT_EQ(launchMessage(), "");
+  EXPECT_EQ(FakeCuda::get().moduleLoads, 2);
+  FakeCuda::get().contextId = 8; // it was destroyed, and another one made at its address
+  ASSERT_EQ(launchMessage(), "");
+  EXPECT_EQ(FakeCuda::get().moduleLoads, 4);
+  // An executable of another device, from a thread whose context is of this one, and from one that has none.
+  StatusOr<std::unique_ptr<GpuExecutable>> other = GpuExecutable::create(runtime, makePlan(), 1);
+  ASSERT_TRUE(other.ok());
+  in.ref.device = table.ref.device = out.ref.device = 1;
+  const CudaDriver &driver = FakeCuda::getDriver();
+  cuda::Context before = nullptr, after = nullptr;
+  (void)driver.contextGetCurrent(&before);
+  ASSERT_TRUE((*other)->launch(getParameters(), {out.ref}, nullptr).ok());
+  (void)driver.contextGetCurrent(&after);
+  EXPECT_EQ(before, after);
+  EXPECT_EQ(FakeCuda::get().moduleLoads, 6);
+  std::thread([&] {
+    (void)driver.contextSetCurrent(nullptr);
+    EXPECT_TRUE((*other)->launch(getParameters(), {out.ref}, nullptr).ok());
+  }).join();
+  EXPECT_EQ(FakeCuda::get().moduleLoads, 6);
+  // Another executable of the same kernels loads nothing again.
+  StatusOr<std::unique_ptr<GpuExecutable>> twin = GpuExecutable::create(runtime, makePlan(), 1);
+  ASSERT_TRUE((*twin)->launch(getParameters(), {out.ref}, nullptr).ok());
+  EXPECT_EQ(FakeCuda::get().moduleLoads, 6);
+}
+
+TEST_F(Launch, CallsFromThreadsDoNotMix) {
+  // On one stream, the kernels of a call that share a workspace follow each other.
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&] {
+      for (int j = 0; j < 50; ++j)
+        EXPECT_TRUE(launch().ok());
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  const std::vector<FakeCuda::Launch> &launches = FakeCuda::get().launches;
+  ASSERT_EQ(launches.size(), 800u);
+  for (size_t i = 0; i < launches.size(); ++i)
+    ASSERT_EQ(launches[i].kernel, i % 2 ? "write" : "reduce") << i;
+}
+
+TEST_F(Launch, CostsLessThanTenMicroseconds) {
+  ASSERT_EQ(launchMessage(), "");
+  FakeCuda::get().recordLaunches = false;
+  std::vector<TensorRef> parameters = getParameters(), results = {out.ref};
+  double best = 1e9;
+  for (int round = 0; round < 20; ++round) {
+    auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 100; ++i)
+      ASSERT_TRUE(executable->launch(parameters, results, nullptr).ok());
+    std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, time.count() / 100);
+  }
+  printf("%.2f us a call of two kernels, without the driver\n", best);
+  EXPECT_LT(best, 10);
+}
+
+TEST(CudaDriver, MissingLibraryIsNamed) {
+  StatusOr<CudaDriver> driver = CudaDriver::open("libcuda-that-is-not-there.so.1");
+  ASSERT_FALSE(driver.ok());
+  EXPECT_EQ(driver.getMessage(), "the CUDA driver is missing: libcuda-that-is-not-there.so.1: cannot open "
+                                 "shared object file: No such file "
+                                 "or directory (looked for libcuda-that-is-not-there.so.1 where the dynamic "
+                                 "linker looks: LD_LIBRARY_PATH, "
+                                 "/etc/ld.so.cache, /lib, /usr/lib); it comes with NVIDIA's display driver");
+  StatusOr<CudaDriver> other = CudaDriver::open("libm.so.6");
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.getMessage(),
+            "the CUDA driver libm.so.6 has no function cuInit, expected one of CUDA 11.4 or later");
+}
+
+TEST(CudaDriver, Architectures) {
+  EXPECT_EQ(getArchName(8, 0), "sm_80");
+  EXPECT_EQ(getArchName(8, 9), "sm_89");
+  EXPECT_EQ(getArchName(9, 0), "sm_90a");
+  EXPECT_EQ(getArchName(12, 0), "sm_120a");
+}
+} // namespace
