@@ -50,6 +50,7 @@ int visitObject(dl_phdr_info *info, size_t, void *result) {
     if (segment.p_type == PT_LOAD)
       isOurs |= here >= begin && here - begin < segment.p_memsz;
     else if (segment.p_type == PT_NOTE && id.empty())
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader gives numbers
       id = findInNotes(reinterpret_cast<const char *>(begin), segment.p_memsz);
   }
   if (!isOurs)

@@ -123,6 +123,8 @@ struct DeviceInfo {
 std::string getArchName(int major, int minor);
 
 struct CudaDriver {
+// Neither a name nor a list of parameters may stand in parentheses.
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define ATTN_CUDA_DECLARE(name, symbol, parameters) cuda::Result(*name) parameters = nullptr;
   ATTN_CUDA_FUNCTIONS(ATTN_CUDA_DECLARE)
   ATTN_CUDA_OPTIONAL_FUNCTIONS(ATTN_CUDA_DECLARE)

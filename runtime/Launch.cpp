@@ -208,7 +208,7 @@ public:
 
   void add(const void *value, int64_t size) { memcpy(reserve({size, size}), value, size); }
 
-  void addTensor(const void *data, int rank, const int64_t *sizes, const int64_t *strides) {
+  void addTensor(uint64_t data, int rank, const int64_t *sizes, const int64_t *strides) {
     unsigned char *slot = reserve(getTensorLayout(rank));
     memcpy(slot, &data, 8);
     for (int i = 0; i < rank; ++i) {
@@ -290,7 +290,7 @@ private:
 
   Status pack(const ArgumentSpec &argument, const LaunchSpec &launch) {
     auto packTensor = [&](const TensorRef &tensor) {
-      packer.addTensor(tensor.data, tensor.rank, tensor.sizes, tensor.strides);
+      packer.addTensor(reinterpret_cast<uintptr_t>(tensor.data), tensor.rank, tensor.sizes, tensor.strides);
     };
     switch (argument.kind) {
     case ArgumentSpec::Kind::Parameter: {
@@ -307,7 +307,7 @@ private:
     case ArgumentSpec::Kind::Workspace: {
       const PlacedWorkspace &place = placed[argument.index];
       auto rank = static_cast<int>(variant.workspaces[argument.index].sizes.size());
-      packer.addTensor(reinterpret_cast<void *>(workspace + place.offset), rank, place.sizes, place.strides);
+      packer.addTensor(workspace + place.offset, rank, place.sizes, place.strides);
       return {};
     }
     case ArgumentSpec::Kind::Expression:

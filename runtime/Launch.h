@@ -49,6 +49,8 @@ public:
 
   const LaunchPlan &getPlan() const { return plan; }
   const DeviceInfo &getDevice() const { return device; }
+  /// What it is compiled for.
+  const std::string &getArch() const { return arch; }
 
 private:
   /// The kernels of a variant in one context, in the order of its launches.

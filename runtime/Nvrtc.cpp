@@ -50,7 +50,8 @@ std::string findIn(const std::string &directory) {
     std::string name = entry->d_name;
     if (name.compare(0, libraryPrefix.size(), libraryPrefix) != 0)
       continue;
-    double version = name.size() > libraryPrefix.size() ? atof(name.c_str() + libraryPrefix.size() + 1) : 0;
+    double version =
+        name.size() > libraryPrefix.size() ? strtod(name.c_str() + libraryPrefix.size() + 1, nullptr) : 0;
     if (version > bestVersion) {
       best = directory + "/" + name;
       bestVersion = version;
