@@ -95,7 +95,27 @@ TEST(BuildId, IsThatOfTheProgram) {
   EXPECT_EQ(getBuildId().find_first_not_of("0123456789abcdef"), std::string::npos) << getBuildId();
 }
 
+/// Puts a variable back as it was.
+class VariableScope {
+public:
+  explicit VariableScope(const char *name) : name(name) {
+    if (const char *value = getenv(name))
+      outer = value;
+  }
+  VariableScope(const VariableScope &) = delete;
+  VariableScope &operator=(const VariableScope &) = delete;
+  ~VariableScope() { outer ? setenv(name, outer->c_str(), 1) : unsetenv(name); }
+
+private:
+  const char *name;
+  std::optional<std::string> outer;
+};
+
 TEST(Environment, ReadsItsVariables) {
+  VariableScope scopes[] = {VariableScope("ATTN_CACHE_DIR"), VariableScope("ATTN_DISABLE_JIT"),
+                            VariableScope("ATTN_DUMP_DIR"),  VariableScope("ATTN_OVERRIDE_DIR"),
+                            VariableScope("XDG_CACHE_HOME"), VariableScope("HOME"),
+                            VariableScope("VIRTUAL_ENV"),    VariableScope("PATH")};
   TemporaryDirectory directory;
   for (const char *name : {"ATTN_CACHE_DIR", "ATTN_DISABLE_JIT", "ATTN_DUMP_DIR", "ATTN_OVERRIDE_DIR"})
     unsetenv(name);
@@ -115,7 +135,6 @@ TEST(Environment, ReadsItsVariables) {
   setenv("ATTN_OVERRIDE_DIR", "/nonexistent", 1);
   EXPECT_EQ(readEnvironment().getMessage(), "ATTN_OVERRIDE_DIR names '/nonexistent', which is no directory");
   unsetenv("ATTN_OVERRIDE_DIR");
-  unsetenv("ATTN_CACHE_DIR");
   // The package from PyPI, of both layouts, beside the python3 on PATH and in a virtual environment.
   std::string cu13 = directory.getPath() + "/a/lib/python3.12/site-packages/nvidia/cu13/lib",
               older = directory.getPath() + "/b/lib/python3.9/site-packages/nvidia/cuda_nvrtc/lib";
@@ -132,8 +151,6 @@ TEST(Environment, ReadsItsVariables) {
   };
   EXPECT_LT(at(older), at(cu13));
   EXPECT_LT(size_t(at(cu13)), directories.size());
-  unsetenv("VIRTUAL_ENV");
-  setenv("PATH", path.c_str(), 1);
 }
 
 TEST(KernelCompiler, PlansComeFromTheCache) {
