@@ -40,6 +40,10 @@ GpuExecutable::create(std::shared_ptr<GpuRuntime> runtime, LaunchPlan plan, int 
 
 Status GpuExecutable::compile(size_t variant) {
   std::lock_guard<std::mutex> lock(compileMutex);
+  return compileMissing(variant);
+}
+
+Status GpuExecutable::compileMissing(size_t variant) {
   std::vector<size_t> missing;
   for (const LaunchSpec &launch : plan.variants[variant].launches)
     if (!compiled[launch.module] && std::find(missing.begin(), missing.end(), launch.module) == missing.end())
@@ -95,12 +99,17 @@ StatusOr<cuda::Function> GpuExecutable::loadKernel(uint64_t contextId, const Lau
 
 StatusOr<const GpuExecutable::LoadedKernels *> GpuExecutable::getKernels(uint64_t contextId, size_t variant) {
   std::pair<uint64_t, size_t> key(contextId, variant);
-  {
+  auto find = [&]() -> const LoadedKernels * {
     std::shared_lock<std::shared_mutex> lock(kernelsMutex);
-    if (auto it = kernels.find(key); it != kernels.end())
-      return &it->second;
-  }
-  if (Status status = compile(variant); !status.ok())
+    auto it = kernels.find(key);
+    return it == kernels.end() ? nullptr : &it->second; // elements of a map stay where they are
+  };
+  if (const LoadedKernels *loaded = find())
+    return loaded;
+  std::lock_guard<std::mutex> compileLock(compileMutex);
+  if (const LoadedKernels *loaded = find())
+    return loaded; // by the thread that this one waited for
+  if (Status status = compileMissing(variant); !status.ok())
     return status;
   LoadedKernels loaded;
   for (const LaunchSpec &launch : plan.variants[variant].launches) {
@@ -110,7 +119,6 @@ StatusOr<const GpuExecutable::LoadedKernels *> GpuExecutable::getKernels(uint64_
     loaded.push_back(*function);
   }
   std::unique_lock<std::shared_mutex> lock(kernelsMutex);
-  // Two threads may have come here; both have loaded the same. Elements of a map stay where they are.
   return &kernels.emplace(key, std::move(loaded)).first->second;
 }
 

@@ -61,6 +61,8 @@ private:
 
   Status check(const std::vector<TensorRef> &parameters, const std::vector<TensorRef> &results) const;
   StatusOr<size_t> selectVariant(const EvaluationContext &context) const;
+  /// With `compileMutex` held.
+  Status compileMissing(size_t variant);
   StatusOr<const LoadedKernels *> getKernels(uint64_t contextId, size_t variant);
   StatusOr<cuda::Function> loadKernel(uint64_t contextId, const LaunchSpec &launch);
 
@@ -68,9 +70,9 @@ private:
   LaunchPlan plan;
   DeviceInfo device;
   std::string arch;
-  std::mutex compileMutex;                                      // of `compiled`, held while compiling
-  std::vector<std::optional<CompiledModule>> compiled;          // by module
-  std::shared_mutex kernelsMutex;                               // of `kernels`
+  std::mutex compileMutex;                             // of `compiled`, held while compiling and loading
+  std::vector<std::optional<CompiledModule>> compiled; // by module
+  std::shared_mutex kernelsMutex;                      // of `kernels`
   std::map<std::pair<uint64_t, size_t>, LoadedKernels> kernels; // by context and variant
 };
 

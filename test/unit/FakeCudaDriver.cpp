@@ -33,6 +33,7 @@ void noteForbidden() {
 
 /// Names of kernels stay where they are, and their addresses are the functions.
 cuda::Function internKernel(const char *name) {
+  std::lock_guard<std::mutex> lock(mutex);
   static std::set<std::string> names;
   return reinterpret_cast<cuda::Function>(const_cast<std::string *>(&*names.insert(name).first));
 }
@@ -97,6 +98,7 @@ CudaDriver makeDriver() {
     return *function = internKernel(name), 0;
   };
   driver.functionSetAttribute = [](cuda::Function function, int attribute, int value) {
+    std::lock_guard<std::mutex> lock(mutex);
     if (attribute == cuda::MaxDynamicSharedBytes)
       FakeCuda::get().maxDynamicSharedBytes[getKernelName(function)] = value;
     return 0;

@@ -399,7 +399,8 @@ TEST_F(Launch, LoadsForEachContext) {
 }
 
 TEST_F(Launch, CallsFromThreadsDoNotMix) {
-  // On one stream, the kernels of a call that share a workspace follow each other.
+  // The first calls compile and load once; on one stream, the kernels of a call that share a workspace follow
+  // each other.
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([&] {
@@ -409,6 +410,7 @@ TEST_F(Launch, CallsFromThreadsDoNotMix) {
   for (std::thread &thread : threads)
     thread.join();
   const std::vector<FakeCuda::Launch> &launches = FakeCuda::get().launches;
+  EXPECT_EQ(FakeCuda::get().moduleLoads, 2);
   ASSERT_EQ(launches.size(), 800u);
   for (size_t i = 0; i < launches.size(); ++i)
     ASSERT_EQ(launches[i].kernel, i % 2 ? "write" : "reduce") << i;
