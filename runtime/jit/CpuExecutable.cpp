@@ -135,7 +135,7 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuExecutable::compile(ModuleOp s
                        : attn::getTarget(source) ? attn::getTarget(source)
                                                  : getHostTarget(source.getContext());
   TargetAttr target = executable->target;
-  auto machine = createTargetMachine(target);
+  auto machine = createTargetMachine(target, options.optimize);
   if (!machine)
     return machine.takeError();
   if (!canRunOnHost(target.getArch()))

@@ -44,6 +44,9 @@ struct CpuCompileOptions {
   TargetAttr target;
   /// Threads that work on one call, the caller's included; 0 for all hardware threads.
   int numThreads = 0;
+  /// Without, the code comes out of LLVM in a small part of the time and is several times slower: right for
+  /// what runs once on little data.
+  bool optimize = true;
   /// Keep the assembly text for `getAssembly`, at the price of generating code twice.
   bool keepAssembly = false;
   /// Called with the module in the LLVM dialect, and with the optimized LLVM IR.

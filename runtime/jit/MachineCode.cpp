@@ -34,7 +34,8 @@ static llvm::StringRef getCpuName(Arch arch) {
   }
 }
 
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>> attn::createTargetMachine(TargetAttr target) {
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> attn::createTargetMachine(TargetAttr target,
+                                                                               bool optimize) {
   static const bool initialized =
       !llvm::InitializeNativeTarget() && !llvm::InitializeNativeTargetAsmPrinter();
   (void)initialized;
@@ -50,7 +51,7 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> attn::createTargetMachine(T
     return llvm::createStringError("no code generator for " + triple.str() + " in this program: " + error);
   return std::unique_ptr<llvm::TargetMachine>(llvmTarget->createTargetMachine(
       triple, cpu, /*Features=*/"", llvm::TargetOptions(), llvm::Reloc::PIC_, llvm::CodeModel::Small,
-      llvm::CodeGenOptLevel::Aggressive, /*JIT=*/true));
+      optimize ? llvm::CodeGenOptLevel::Aggressive : llvm::CodeGenOptLevel::None, /*JIT=*/true));
 }
 
 /// Lets `module` multiply and add apart where the target has no fused instruction. There llvm.fma would
@@ -87,7 +88,10 @@ void attn::optimize(llvm::Module &module, llvm::TargetMachine &machine, TargetAt
   builder.registerFunctionAnalyses(functionAnalyses);
   builder.registerLoopAnalyses(loopAnalyses);
   builder.crossRegisterProxies(loopAnalyses, functionAnalyses, sccAnalyses, moduleAnalyses);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, moduleAnalyses);
+  llvm::ModulePassManager passes = machine.getOptLevel() == llvm::CodeGenOptLevel::None
+                                       ? builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0)
+                                       : builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
+  passes.run(module, moduleAnalyses);
 }
 
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>

@@ -19,11 +19,13 @@ class TargetMachine;
 } // namespace llvm
 
 namespace attn {
-/// LLVM's description of exactly the CPU of `target`, whatever the host is.
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(TargetAttr target);
+/// LLVM's description of exactly the CPU of `target`, whatever the host is, with a code generator that
+/// optimizes or one that is quick.
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(TargetAttr target,
+                                                                         bool optimize = true);
 
-/// Runs LLVM's optimizer for `machine`. Vectors are as wide as the target's, which LLVM would by itself halve
-/// on AVX-512.
+/// Runs LLVM's optimizer for `machine`, as far as that optimizes. Vectors are as wide as the target's, which
+/// LLVM would by itself halve on AVX-512.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, TargetAttr target);
 
 /// Assembly text or an object file. Lowers `module` on the way, so it is of no further use but to be emitted

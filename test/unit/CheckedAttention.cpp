@@ -54,10 +54,7 @@ static OwningOpRef<ModuleOp> parseAndDifferentiate(MLIRContext &context, StringR
   return module;
 }
 
-static std::unique_ptr<CpuExecutable> compile(ModuleOp module, TargetAttr target, int threads) {
-  CpuCompileOptions options;
-  options.target = target;
-  options.numThreads = threads;
+static std::unique_ptr<CpuExecutable> compile(ModuleOp module, const CpuCompileOptions &options) {
   auto executable = CpuExecutable::compile(module, options);
   if (executable)
     return std::move(*executable);
@@ -80,7 +77,10 @@ static std::unique_ptr<CpuExecutable> compileTiled(OwningOpRef<ModuleOp> module,
     ADD_FAILURE() << "cannot be lowered to tiles";
     return nullptr;
   }
-  return compile(*module, target, options.threads);
+  CpuCompileOptions compileOptions;
+  compileOptions.target = target;
+  compileOptions.numThreads = options.threads;
+  return compile(*module, compileOptions);
 }
 
 /// The functions @exact_f, @standard_f, @exact_f_backward and @standard_f_backward.
@@ -93,7 +93,11 @@ static std::unique_ptr<CpuExecutable> compileReferences(ModuleOp module) {
     }
     function.erase();
   }
-  return compile(module, getHostTarget(module.getContext()), /*threads=*/1);
+  CpuCompileOptions options;
+  options.target = getHostTarget(module.getContext());
+  options.numThreads = 1;
+  options.optimize = false; // the inputs are small: optimizing would take longer than all the runs
+  return compile(module, options);
 }
 
 CheckedAttention::CheckedAttention(MLIRContext &context, StringRef text, Options options)

@@ -73,6 +73,7 @@ std::string F64Module::compile(StringRef text, function_ref<void(OpPassManager &
       return message;
     CpuCompileOptions options;
     options.numThreads = 1;
+    options.optimize = false;
     auto compiled = CpuExecutable::compile(*module, options);
     if (!compiled)
       return llvm::toString(compiled.takeError());
