@@ -4,10 +4,12 @@
 # selects the build folder, so that a test runs from its path in the source tree without a build step.
 
 import os
-
-import lit.formats
+import sys
 
 source_root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(source_root, "test"))
+import verdicts
+
 build = os.path.abspath(lit_config.params.get("build", os.path.join(source_root, "build")))
 site = os.path.join(build, "test", "lit.site.cfg.py")
 if not os.path.exists(site):
@@ -15,9 +17,9 @@ if not os.path.exists(site):
 lit_config.load_config(config, site)
 
 config.name = "attn"
-config.test_format = lit.formats.ShTest(execute_external=False)
+config.test_format = verdicts.ShTest(source_root, build, execute_external=False)
 config.suffixes = [".mlir", ".test", ".py"]
-config.excludes = ["lit.cfg.py", "Inputs"]
+config.excludes = ["lit.cfg.py", "verdicts.py", "Inputs"]
 config.test_source_root = os.path.dirname(os.path.abspath(__file__))
 config.test_exec_root = os.path.join(build, "test")
 
