@@ -89,6 +89,8 @@ def compute_key(test, dependencies):
         test.getFullName(),
         describe_machine(),
         hash_file("/var/lib/dpkg/status"),  # which versions of the system's programs and libraries are installed
+        hash_file("/usr/local/cuda/version.json"),  # and of what comes from elsewhere
+        hash_file("/proc/driver/nvidia/version"),
         hash_file(os.path.abspath(__file__)),
         hash_file(os.path.join(test.suite.source_root, "lit.cfg.py")),
         sorted(environment.items()),
