@@ -6,8 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/unit/FakeCudaDriver.h"
+#include <chrono>
 #include <cstring>
 #include <set>
+#include <thread>
 
 namespace attn::test {
 
@@ -48,6 +50,8 @@ cuda::Result launchKernel(cuda::Function function, unsigned gridX, unsigned grid
   FakeCuda &fake = FakeCuda::get();
   if (fake.launchResult || !fake.recordLaunches)
     return fake.launchResult;
+  if (fake.launchMicroseconds)
+    std::this_thread::sleep_for(std::chrono::microseconds(fake.launchMicroseconds));
   std::lock_guard<std::mutex> lock(mutex);
   std::string bytes(static_cast<const char *>(extra[1]), *static_cast<size_t *>(extra[3]));
   fake.launches.push_back(

@@ -40,6 +40,7 @@ struct FakeCuda {
   uint64_t contextId = 7;    // of the current context
   int staticSharedBytes = 0; // of every kernel
   bool recordLaunches = true;
+  int launchMicroseconds = 0; // how long a launch takes
 
   static FakeCuda &get();
   static void reset() { get() = FakeCuda(); }

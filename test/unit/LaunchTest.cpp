@@ -401,6 +401,7 @@ TEST_F(Launch, LoadsForEachContext) {
 TEST_F(Launch, CallsFromThreadsDoNotMix) {
   // The first calls compile and load once; on one stream, the kernels of a call that share a workspace follow
   // each other.
+  FakeCuda::get().launchMicroseconds = 20;
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([&] {
