@@ -15,6 +15,31 @@
 
 namespace attn {
 
+/// Starts copying the first `valid` elements of a chunk and zeroes the others.
+template <int Alignment, typename T, int Rows, int Columns>
+__device__ __forceinline__ void copy_chunk_async(const SharedTile<T, Rows, Columns> &tile, int row, int chunk,
+                                                 const T *source, int valid) {
+  constexpr int kElements = 16 / int(sizeof(T));
+  if constexpr (Alignment >= 16) {
+    cp_async<16>(tile.chunk_address(row, chunk), source, valid * int(sizeof(T)));
+  } else if constexpr (Alignment >= 4) {
+    constexpr int kPart = Alignment / int(sizeof(T));
+#pragma unroll
+    for (int part = 0; part < kElements; part += kPart)
+      cp_async<Alignment>(tile.chunk_address(row, chunk) + part * int(sizeof(T)), source + part,
+                          min(max(valid - part, 0), kPart) * int(sizeof(T)));
+  } else {
+    uint32 words[4];
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+      const uint32 low = 2 * word < valid ? source[2 * word].bits : 0;
+      const uint32 high = 2 * word + 1 < valid ? source[2 * word + 1].bits : 0;
+      words[word] = low | high << 16;
+    }
+    *reinterpret_cast<uint4 *>(tile.chunk(row, chunk)) = make_uint4(words[0], words[1], words[2], words[3]);
+  }
+}
+
 /// Starts copying rows 0 to valid_rows - 1 of a matrix with ValidColumns columns into a tile. What the matrix
 /// does not have is zero in the tile, and not read. Complete after wait_group and a barrier.
 ///
@@ -27,37 +52,22 @@ __device__ __forceinline__ void copy_async(const SharedTile<T, Rows, Columns> &t
   static_assert(ValidColumns <= Columns, "the matrix is wider than the tile");
   constexpr int kChunks = Tile::kRowChunks, kElements = Tile::kChunkElements;
   constexpr int kSteps = (Rows * kChunks + Threads - 1) / Threads;
+  // Where the threads make up whole rows each keeps its chunk and walks down, one addition a step.
+  constexpr bool kWholeRows = Threads % kChunks == 0;
+  const uint32 thread = opaque(threadIdx.x);
+  const T *walk = global + int64(thread / kChunks) * stride + thread % kChunks * kElements;
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
-    // Where the threads make up whole rows each keeps its column, and only the row depends on the step.
-    const uint32 index = step * Threads + threadIdx.x;
-    const int row =
-        Threads % kChunks == 0 ? threadIdx.x / kChunks + step * (Threads / kChunks) : index / kChunks;
-    const int chunk = Threads % kChunks == 0 ? threadIdx.x % kChunks : index % kChunks;
+    const uint32 index = step * Threads + thread;
+    const int row = kWholeRows ? thread / kChunks + step * (Threads / kChunks) : index / kChunks;
+    const int chunk = kWholeRows ? thread % kChunks : index % kChunks;
     if (Rows * kChunks % Threads != 0 && index >= Rows * kChunks)
       break;
-    const T *source = global + row * stride + chunk * kElements;
-    int valid = row < valid_rows ? kElements : 0;
-    if constexpr (ValidColumns < Columns)
-      valid = min(valid, max(ValidColumns - chunk * kElements, 0));
-    if constexpr (Alignment >= 16) {
-      cp_async<16>(tile.chunk_address(row, chunk), source, valid * int(sizeof(T)));
-    } else if constexpr (Alignment >= 4) {
-      constexpr int kPart = Alignment / int(sizeof(T));
-#pragma unroll
-      for (int part = 0; part < kElements; part += kPart)
-        cp_async<Alignment>(tile.chunk_address(row, chunk) + part * int(sizeof(T)), source + part,
-                            min(max(valid - part, 0), kPart) * int(sizeof(T)));
-    } else {
-      uint32 words[4];
-#pragma unroll
-      for (int word = 0; word < 4; ++word) {
-        const uint32 low = 2 * word < valid ? source[2 * word].bits : 0;
-        const uint32 high = 2 * word + 1 < valid ? source[2 * word + 1].bits : 0;
-        words[word] = low | high << 16;
-      }
-      *reinterpret_cast<uint4 *>(tile.chunk(row, chunk)) = make_uint4(words[0], words[1], words[2], words[3]);
-    }
+    const T *source = kWholeRows ? walk : global + row * stride + chunk * kElements;
+    walk += Threads / kChunks * stride;
+    const int columns =
+        ValidColumns == Columns ? kElements : min(max(ValidColumns - chunk * kElements, 0), kElements);
+    copy_chunk_async<Alignment>(tile, row, chunk, source, row < valid_rows ? columns : 0);
   }
 }
 

@@ -44,10 +44,7 @@ __device__ __forceinline__ T &mapped_element(RowVector<T, M, WarpsM, WarpsN> &ve
 template <typename Function, typename... Operands>
 __device__ __forceinline__ void map(Function &&function, Operands &...operands) {
   using Shape = typename MappedShape<Operands...>::Type;
-  // Kept from the compiler, which would compute the positions of all elements ahead of the loop around the
-  // map, and hold a register for each.
-  uint32 thread = threadIdx.x;
-  asm volatile("" : "+r"(thread));
+  const uint32 thread = opaque(threadIdx.x);
   const int first_row = Shape::first_row(thread);
 #pragma unroll
   for (int i = 0; i < Shape::kRowTiles; ++i) {

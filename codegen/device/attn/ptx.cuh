@@ -21,6 +21,14 @@ __device__ __forceinline__ uint32 shared_address(const void *pointer) {
   return uint32(__cvta_generic_to_shared(pointer));
 }
 
+/// The same value, of which the compiler knows nothing: keeps cheap arithmetic on it where it is written.
+/// Hoisted out of the loop over keys, the addresses of each copy and the positions of each element would hold
+/// registers there, and spill.
+__device__ __forceinline__ uint32 opaque(uint32 value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 //===----------------------------------------------------------------------===//
 // Asynchronous copies, PTX ISA 9.7.9.25.3 (cp.async)
 //===----------------------------------------------------------------------===//
