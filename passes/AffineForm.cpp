@@ -36,6 +36,17 @@ AffineForm AffineForm::without(TermId term) const {
   return form;
 }
 
+AffineForm AffineForm::getReduced() const {
+  Integer common(0);
+  for (const auto &[term, coefficient] : monomials)
+    common = gcd(common, abs(coefficient));
+  AffineForm reduced = *this;
+  reduced.constant = ceilDiv(constant, common);
+  for (auto &[term, coefficient] : reduced.monomials)
+    coefficient = floorDiv(coefficient, common);
+  return reduced;
+}
+
 AffineForm AffineForm::operator+(const AffineForm &other) const {
   AffineForm sum(constant + other.constant);
   const auto *lhs = monomials.begin(), *rhs = other.monomials.begin();
@@ -190,6 +201,10 @@ AffineForm TermTable::getFloor(const AffineForm &dividend, const Integer &diviso
   if (first == last)
     return whole + AffineForm(first);
 
+  // floor(-a / c) = -ceil(a / c): an index is never divided with a minus sign before it.
+  if (const auto &[term, coefficient] = inner.getMonomials().front(); term <= streamed && coefficient < 0)
+    return whole - getCeil(-inner, reduced);
+
   // floor((floor(a / d) + r) / c) = floor((a + d * r) / (c * d)).
   if (inner.getMonomials().size() == 1 && inner.getMonomials().front().second == 1) {
     const Term &term = terms[inner.getMonomials().front().first];
@@ -263,11 +278,11 @@ unsigned TermTable::countAlternatives(const AffineForm &form) const {
   return product;
 }
 
-AffineForm TermTable::relaxFloors(const AffineForm &form,
-                                  llvm::function_ref<bool(const Term &)> matches) const {
-  AffineForm relaxed = form;
+TermTable::Relaxed TermTable::relaxFloors(const AffineForm &form,
+                                          llvm::function_ref<bool(const Term &)> matches) const {
+  Relaxed relaxed{form, Integer(1)};
   auto findFloor = [&]() -> const AffineForm::Monomial * {
-    for (const AffineForm::Monomial &monomial : relaxed.getMonomials())
+    for (const AffineForm::Monomial &monomial : relaxed.bound.getMonomials())
       if (const Term &term = terms[monomial.first]; term.kind == Term::Kind::floor && matches(term))
         return &monomial;
     return nullptr;
@@ -280,29 +295,45 @@ AffineForm TermTable::relaxFloors(const AffineForm &form,
     Integer scale = floorDiv(term.divisor, gcd(term.divisor, abs(coefficient)));
     AffineForm bound = coefficient > 0 ? term.lhs - AffineForm(term.divisor) + 1 : term.lhs;
     Integer factor = floorDiv(coefficient * scale, term.divisor);
-    relaxed = relaxed.without(id) * scale + bound * factor;
+    relaxed.bound = relaxed.bound.without(id) * scale + bound * factor;
+    relaxed.scale *= scale;
   }
   return relaxed;
 }
 
-bool TermTable::isNeverPositive(const AffineForm &form) const {
-  if (getInterval(form).max <= 0)
-    return true;
+Integer TermTable::getUpperBound(const AffineForm &form, ArrayRef<AffineForm> assumed) const {
   // An upper bound of a form is the negated lower bound of the negated form.
-  AffineForm bound = -relaxFloors(-form, [](const Term &) { return true; });
-  if (getInterval(bound).max <= 0)
-    return true;
-  // A fact f <= 0 with a term of the same sign: subtracting a multiple of f keeps an upper bound and may
-  // cancel the term. Facts are ordered so that each one's other term is the next one's.
-  for (const AffineForm &fact : facts) {
-    const auto &[term, coefficient] = fact.getMonomials().front();
-    assert(coefficient == 1 && "a fact bounds its first term");
-    Integer multiple = bound.getCoefficient(term);
-    if (multiple <= 0)
+  auto [lower, scale] = relaxFloors(-form, [](const Term &) { return true; });
+  AffineForm bound = -lower;
+  Integer least = std::min(getInterval(form).max, floorDiv(getInterval(bound).max, scale));
+  // Subtracting a multiple of a fact f <= 0 keeps an upper bound; it pays where all terms of f cancel.
+  for (const AffineForm &fact : llvm::concat<const AffineForm>(facts, assumed)) {
+    std::optional<Integer> multiple;
+    for (const auto &[term, coefficient] : fact.getMonomials()) {
+      Integer most = floorDiv(bound.getCoefficient(term), coefficient);
+      multiple = multiple ? std::min(*multiple, most) : most;
+    }
+    if (!multiple || *multiple <= 0)
       continue;
-    bound = bound - fact * multiple;
-    if (getInterval(bound).max <= 0)
-      return true;
+    bound = bound - fact * *multiple;
+    least = std::min(least, floorDiv(getInterval(bound).max, scale));
   }
-  return false;
+  return least;
+}
+
+AffineForm TermTable::replace(const AffineForm &form, TermId term, const AffineForm &replacement) {
+  AffineForm result(form.getConstant());
+  for (const auto &[id, coefficient] : form.getMonomials()) {
+    AffineForm replaced = AffineForm::fromTerm(id);
+    if (id == term) {
+      replaced = replacement;
+    } else if (terms[id].kind == Term::Kind::floor) {
+      AffineForm dividend = terms[id].lhs;
+      Integer divisor = terms[id].divisor;
+      if (AffineForm inner = replace(dividend, term, replacement); !(inner == dividend))
+        replaced = getFloor(inner, divisor);
+    }
+    result = result + replaced * coefficient;
+  }
+  return result;
 }

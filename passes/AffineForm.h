@@ -45,6 +45,9 @@ public:
   /// Zero where the term does not occur.
   Integer getCoefficient(TermId term) const;
   AffineForm without(TermId term) const;
+  /// The form with the smallest coefficients that is not positive exactly where this one, not constant, is
+  /// not.
+  AffineForm getReduced() const;
 
   AffineForm operator+(const AffineForm &other) const;
   AffineForm operator-(const AffineForm &other) const { return *this + other * Integer(-1); }
@@ -92,7 +95,8 @@ public:
   const Term &operator[](TermId term) const { return terms[term]; }
 
   AffineForm getSymbol(mlir::Value value, const Interval &interval);
-  /// floor(dividend / divisor), for a positive divisor.
+  /// floor(dividend / divisor), for a positive divisor. Where the first term of a floor term's dividend is an
+  /// index, its coefficient is positive.
   AffineForm getFloor(const AffineForm &dividend, const Integer &divisor);
   AffineForm getCeil(const AffineForm &dividend, const Integer &divisor) {
     return getFloor(dividend + AffineForm(divisor) - 1, divisor);
@@ -117,11 +121,18 @@ public:
 
   /// Records that `form` is never positive.
   void addFact(const AffineForm &form) { facts.push_back(form); }
-  /// Whether `form` is proven to be never positive.
-  bool isNeverPositive(const AffineForm &form) const;
+  /// What `form` is proven never to exceed where no form of `assumed` is positive.
+  Integer getUpperBound(const AffineForm &form, llvm::ArrayRef<AffineForm> assumed = {}) const;
+  bool isNeverPositive(const AffineForm &form) const { return getUpperBound(form) <= 0; }
 
-  /// A form, without the floor terms that `matches` selects, that is not positive wherever `form` is not.
-  AffineForm relaxFloors(const AffineForm &form, llvm::function_ref<bool(const Term &)> matches) const;
+  /// `scale * form` is at least `bound`, which is without the floor terms that `matches` selects.
+  struct Relaxed {
+    AffineForm bound;
+    Integer scale;
+  };
+  Relaxed relaxFloors(const AffineForm &form, llvm::function_ref<bool(const Term &)> matches) const;
+  /// `form` with `term` replaced, inside of floor terms too.
+  AffineForm replace(const AffineForm &form, TermId term, const AffineForm &replacement);
 
   /// The first term of `form` that is a maximum, a minimum or a select and depends on an index.
   std::optional<TermId> findChoice(const AffineForm &form) const;

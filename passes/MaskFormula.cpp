@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Index/IR/IndexOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -133,42 +134,29 @@ static Cases getGuard(Value condition, bool isNegated) {
 // Inequalities
 //===----------------------------------------------------------------------===//
 
-/// `form` with `symbol` replaced, inside of floor terms too. Counts the replacements.
-static AffineForm replaceSymbol(TermTable &terms, const AffineForm &form, TermId symbol,
-                                const AffineForm &replacement, unsigned &count) {
-  AffineForm result(form.getConstant());
-  for (const auto &[id, coefficient] : form.getMonomials()) {
-    AffineForm replaced = AffineForm::fromTerm(id);
-    if (id == symbol) {
-      replaced = replacement;
-      ++count;
-    } else if (terms[id].kind == Term::Kind::floor) {
-      AffineForm dividend = terms[id].lhs;
-      Integer divisor = terms[id].divisor;
-      unsigned before = count;
-      AffineForm inner = replaceSymbol(terms, dividend, symbol, replacement, count);
-      if (count != before)
-        replaced = terms.getFloor(inner, divisor);
-    }
-    result = result + replaced * coefficient;
-  }
-  return result;
+/// A number that, added to a symbol, adds whole numbers to all floor terms of `form`.
+static Integer getPeriod(const TermTable &terms, const AffineForm &form) {
+  Integer period(1);
+  for (const auto &[id, coefficient] : form.getMonomials())
+    if (terms[id].kind == Term::Kind::floor)
+      period = lcm(period, terms[id].divisor * getPeriod(terms, terms[id].lhs));
+  return period;
 }
 
 /// Symbols of any 64 bits ("no limit" is often the largest integer) are clamped to what a comparison with
-/// indices can tell apart, so that nothing computed from them overflows. Exact where each stands once.
+/// indices can tell apart, so that nothing computed from them overflows.
 AffineForm MaskFormula::clampSymbols(const AffineForm &form) {
   constexpr int64_t smallestClamp = int64_t(1) << 33, largestClamp = int64_t(1) << 56;
   auto isWide = [&](TermId id) {
     const Term &term = terms[id];
     return term.kind == Term::Kind::symbol && std::max(-term.interval.min, term.interval.max) > largestClamp;
   };
-  SmallVector<TermId> wide;
+  llvm::SmallSetVector<TermId, 2> wide;
   AffineForm rest = form, wideSum;
   std::function<void(const AffineForm &, bool)> visit = [&](const AffineForm &visited, bool isTop) {
     for (const auto &[id, coefficient] : visited.getMonomials()) {
       if (isWide(id)) {
-        wide.push_back(id);
+        wide.insert(id);
         if (isTop) {
           wideSum = wideSum + AffineForm::fromTerm(id, coefficient);
           rest = rest.without(id);
@@ -186,32 +174,46 @@ AffineForm MaskFormula::clampSymbols(const AffineForm &form) {
   TermId symbol = wide.front();
   if (wide.size() > 1) {
     // Only their sum matters; the mask computes it without overflow, so index arithmetic has it right.
-    if (wide.size() != wideSum.getMonomials().size())
+    if (llvm::any_of(wide, [&](TermId id) { return !(terms.replace(rest, id, AffineForm()) == rest); }))
       return form;
     constexpr int64_t min = std::numeric_limits<int64_t>::min(), max = std::numeric_limits<int64_t>::max();
     AffineForm sum = terms.getSymbol(emitter.emit(wideSum), {Integer(min), Integer(max)});
     symbol = sum.getMonomials().front().first;
     unclamped = rest + sum;
   }
+
+  auto relax = [&](const AffineForm &relaxed) {
+    return terms.relaxFloors(relaxed, [](const Term &) { return true; }).bound;
+  };
+  AffineForm least = relax(unclamped), most = -relax(-unclamped);
+  if (least.getCoefficient(symbol) == 0) {
+    // An offset of both indices, which only moves the beginning of their chunks.
+    Integer period = getPeriod(terms, unclamped);
+    AffineForm whole = AffineForm::fromTerm(symbol);
+    Value remainder = emitter.emit(whole - terms.getFloor(whole, period) * period);
+    return terms.replace(unclamped, symbol, terms.getSymbol(remainder, {Integer(0), period - 1}));
+  }
   for (int64_t clamp = smallestClamp; clamp <= largestClamp; clamp *= 2) {
-    // The form is monotone in the symbol: decided at the clamp, it is decided beyond it.
-    unsigned count = 0;
-    auto isDecidedAt = [&](int64_t value) {
-      Interval interval =
-          terms.getInterval(replaceSymbol(terms, unclamped, symbol, AffineForm::fromConstant(value), count));
-      return interval.min > 0 || interval.max <= 0;
+    auto isPositiveAt = [&](int64_t value) {
+      return terms.getInterval(terms.replace(least, symbol, AffineForm::fromConstant(value))).min > 0;
     };
-    if (!isDecidedAt(clamp) || !isDecidedAt(-clamp))
+    auto isNotPositiveAt = [&](int64_t value) {
+      return terms.getInterval(terms.replace(most, symbol, AffineForm::fromConstant(value))).max <= 0;
+    };
+    // The bounds are linear in the symbol: decided one way at one clamp and the other way at the other, the
+    // form is decided beyond them.
+    if (!(isPositiveAt(clamp) && isNotPositiveAt(-clamp)) &&
+        !(isPositiveAt(-clamp) && isNotPositiveAt(clamp)))
       continue;
     AffineForm clamped =
         terms.getMinimum(terms.getMaximum(AffineForm::fromTerm(symbol), AffineForm::fromConstant(-clamp)),
                          AffineForm::fromConstant(clamp));
-    return replaceSymbol(terms, unclamped, symbol, clamped, count);
+    return terms.replace(unclamped, symbol, clamped);
   }
   return unclamped;
 }
 
-Cases MaskFormula::getAtMostZero(AffineForm form) {
+Cases MaskFormula::getAtMostZero(const AffineForm &form) {
   Interval interval = terms.getInterval(form);
   if (interval.max <= 0)
     return getAlways();
@@ -236,14 +238,8 @@ Cases MaskFormula::getAtMostZero(AffineForm form) {
     return (choice.kind == Term::Kind::maximum) == (coefficient > 0) ? conjoin(lhs, rhs) : disjoin(lhs, rhs);
   }
 
-  Integer common(0);
-  for (const auto &[id, coefficient] : form.getMonomials())
-    common = gcd(common, abs(coefficient));
-  AffineForm reduced(ceilDiv(form.getConstant(), common));
-  for (const auto &[id, coefficient] : form.getMonomials())
-    reduced = reduced + AffineForm::fromTerm(id, floorDiv(coefficient, common));
   Case only;
-  only.forms.push_back(clampSymbols(reduced));
+  only.forms.push_back(clampSymbols(form.getReduced()));
   return {only};
 }
 
@@ -466,12 +462,16 @@ MaskFormula::OptionalForm MaskFormula::evaluateIntegerOp(OpResult value) {
       form = evaluateChoice(branch.getCondition(), branch.thenYield()->getOperand(value.getResultNumber()),
                             branch.elseYield()->getOperand(value.getResultNumber()));
   } else if (isa<math::AbsIOp>(op)) {
-    if (OptionalForm operand; !uniform.isUniform(value) && (operand = evaluateInteger(op->getOperand(0))))
+    OptionalForm operand;
+    if (!uniform.isUniform(value))
+      operand = evaluateInteger(op->getOperand(0));
+    if (operand)
       form = terms.getMaximum(*operand, -*operand);
-  } else if ((form = evaluateCast(op))) {
-    isCast = true;
   } else {
-    form = evaluateBinary(op);
+    form = evaluateCast(op);
+    isCast = form.has_value();
+    if (!isCast)
+      form = evaluateBinary(op);
   }
   if (!form || terms.countAlternatives(*form) > kMaxAlternatives)
     return std::nullopt;

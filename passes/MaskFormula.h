@@ -63,7 +63,7 @@ private:
   Cases evaluateSelect(mlir::Value condition, mlir::Value lhs, mlir::Value rhs, bool isNegated);
 
   /// The cases of `form <= 0`.
-  Cases getAtMostZero(AffineForm form);
+  Cases getAtMostZero(const AffineForm &form);
   AffineForm clampSymbols(const AffineForm &form);
   Cases conjoin(const Cases &lhs, const Cases &rhs);
   Cases disjoin(Cases lhs, const Cases &rhs);

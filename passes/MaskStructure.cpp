@@ -19,6 +19,9 @@
 using namespace mlir;
 using namespace attn;
 
+/// As many ranges of a mask are told apart: a kernel has to test each for every block.
+static constexpr size_t kMaxRanges = 64;
+
 static Block &createRangesBlock(OpBuilder &builder, AttentionOpInterface op, Region &ranges) {
   assert(ranges.empty() && "a ranges region that is built already");
   SmallVector<Type> types(RangesArgs::numFixed, builder.getIndexType());
@@ -57,7 +60,8 @@ struct EmittedRanges {
 
 class RangesBuilder {
 public:
-  RangesBuilder(OpBuilder &builder, AttentionOpInterface op, Block &ranges, bool blocksKeys);
+  RangesBuilder(OpBuilder &builder, AttentionOpInterface op, Block &ranges, bool blocksKeys,
+                BlockSizes sizes);
   MaskStructure build();
 
 private:
@@ -82,16 +86,19 @@ AffineForm RangesBuilder::getSymbol(Value value) {
   return terms.getSymbol(value, {Integer(range.smin()), Integer(range.smax())});
 }
 
-RangesBuilder::RangesBuilder(OpBuilder &builder, AttentionOpInterface op, Block &ranges, bool blocksKeys)
+RangesBuilder::RangesBuilder(OpBuilder &builder, AttentionOpInterface op, Block &ranges, bool blocksKeys,
+                             BlockSizes sizes)
     : builder(builder), op(op), mask(op.getMask().front()), ranges(ranges), uniform(builder, mask, ranges),
       emitter(builder, op->getLoc(), terms), formula(builder, terms, uniform, emitter, mask, blocksKeys) {
   AffineForm begin = getSymbol(ranges.getArgument(RangesArgs::begin));
   AffineForm end = getSymbol(ranges.getArgument(RangesArgs::end));
   AffineForm blockedLength = getSymbol(blocksKeys ? uniform.getKeyLength() : uniform.getQueryLength());
   length = getSymbol(blocksKeys ? uniform.getQueryLength() : uniform.getKeyLength());
+  terms.addFact(end - begin - sizes.blocked);
   terms.addFact(begin - end + 1);
   terms.addFact(end - blockedLength);
-  solver.emplace(terms, emitter, begin, end, length);
+  terms.addFact(begin - blockedLength + 1);
+  solver.emplace(terms, emitter, begin, end, length, sizes.streamed);
 }
 
 void RangesBuilder::emitRange(const StreamedRange &range, EmittedRanges &emitted) {
@@ -125,7 +132,7 @@ void RangesBuilder::emitRange(const StreamedRange &range, EmittedRanges &emitted
 EmittedRanges RangesBuilder::emitRanges(const Cases &cases) {
   SmallVector<StreamedRange, 0> solved;
   for (const Case &one : cases)
-    solver->solve(one, solved);
+    llvm::append_range(solved, solver->solve(one, kMaxRanges - std::min(kMaxRanges, solved.size())));
 
   EmittedRanges emitted;
   for (auto [position, range] : llvm::enumerate(solved)) {
@@ -164,9 +171,9 @@ MaskStructure RangesBuilder::build() {
   return structure;
 }
 
-MaskStructure attn::buildRanges(OpBuilder &builder, AttentionOpInterface op, Region &ranges,
-                                bool blocksKeys) {
+MaskStructure attn::buildRanges(OpBuilder &builder, AttentionOpInterface op, Region &ranges, bool blocksKeys,
+                                BlockSizes sizes) {
   OpBuilder::InsertionGuard guard(builder);
   Block &block = createRangesBlock(builder, op, ranges);
-  return RangesBuilder(builder, op, block, blocksKeys).build();
+  return RangesBuilder(builder, op, block, blocksKeys, sizes).build();
 }

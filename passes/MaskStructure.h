@@ -12,10 +12,15 @@
 #include "mlir/IR/Builders.h"
 
 namespace attn {
+/// How many indices a block has, unless a length or a range ends before.
+struct BlockSizes {
+  int64_t blocked, streamed;
+};
+
 /// How well the ranges describe the mask. They are sound in any case.
 struct MaskStructure {
-  /// Whether every index of a visited range is kept by some pair of the block, and every index of a masked
-  /// one dropped by some pair.
+  /// Whether every streamed block that meets a visited range holds a pair that is kept, and every one that
+  /// meets a masked range a pair that is dropped.
   bool isExact = true;
   /// The first operation of the mask region, if any, that depends on the indices in a way that is not
   /// understood; what it decides is taken to go either way.
@@ -26,11 +31,13 @@ struct MaskStructure {
 
 /// Fills `ranges`, an empty region, with what the `ranges` region of `attn.online_attention` has to hold for
 /// the mask of `op`, which has one. Blocks are of queries and ranges of keys, or the reverse if `blocksKeys`.
+/// No block of the region may be larger than `sizes.blocked`; smaller streamed blocks cost no more than
+/// exactness.
 ///
 /// Index arithmetic of the mask is taken not to overflow; the ranges then do not either, for lengths below
 /// 2^31 and any value of the captures.
 MaskStructure buildRanges(mlir::OpBuilder &builder, AttentionOpInterface op, mlir::Region &ranges,
-                          bool blocksKeys);
+                          bool blocksKeys, BlockSizes sizes);
 } // namespace attn
 
 #endif // ATTN_PASSES_MASKSTRUCTURE_H

@@ -143,7 +143,10 @@ FailureOr<OnlineAttentionOp> PlanPass::plan(ImplicitLocOpBuilder &b, AttentionOp
     copy(backward.getGradient(), online.getGradient());
   if (!op.getMask().empty()) {
     OpBuilder::InsertionGuard guard(b);
-    MaskStructure structure = buildRanges(b, op, online.getRanges(), online.blocksKeys());
+    BlockSizes sizes{schedule->getBlockM(), schedule->getBlockN()};
+    if (online.blocksKeys())
+      std::swap(sizes.blocked, sizes.streamed);
+    MaskStructure structure = buildRanges(b, op, online.getRanges(), online.blocksKeys(), sizes);
     auto named =
         remark::RemarkOpts::name("mask-structure").category("attn-plan").function(stringifyKernelKind(kind));
     if (structure.isExact)

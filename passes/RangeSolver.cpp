@@ -10,12 +10,15 @@
 using namespace mlir;
 using namespace attn;
 
-/// The smallest streamed block worth skipping: narrower gaps between residues are not looked for.
-static constexpr int64_t kSmallestGap = 16;
+/// No case is split into more states than this.
+static constexpr unsigned kMaxStates = 1000;
+
+/// So few ranges are not worth a condition that makes them fewer.
+static constexpr unsigned kFewQuotients = 4;
 
 RangeSolver::RangeSolver(TermTable &terms, const FormEmitter &emitter, const AffineForm &begin,
-                         const AffineForm &end, const AffineForm &length)
-    : terms(terms), emitter(emitter), begin(begin), end(end), length(length) {}
+                         const AffineForm &end, const AffineForm &length, int64_t streamedSize)
+    : terms(terms), emitter(emitter), begin(begin), end(end), length(length), streamedSize(streamedSize) {}
 
 static AffineForm getLargest(TermTable &terms, ArrayRef<AffineForm> forms) {
   AffineForm largest = forms.front();
@@ -58,7 +61,7 @@ void RangeSolver::addForm(State &state, const AffineForm &form) {
 
 void RangeSolver::addGuard(State &state, const AffineForm &form) {
   if (emitter.fitsAtMostZero(form))
-    state.range.guardForms.push_back(form);
+    state.range.guardForms.push_back(form.getReduced());
   else
     exact = false;
 }
@@ -85,10 +88,10 @@ void RangeSolver::addBlocked(State &state, const AffineForm &form) {
       state.lower.push_back({-coefficient, form.without(id)});
   } else if (monomials.size() == 1) {
     addForm(state, solveFloor(form, id));
-  } else {
+  } else if (addResidue(state.blockedResidues, form, TermTable::blocked)) {
     exact = false;
-    if (!addResidue(state.blockedResidues, form, TermTable::blocked))
-      addForm(state, terms.relaxFloors(form, [](const Term &term) { return term.usesBlocked; }));
+  } else {
+    state.blockedForms.push_back(form);
   }
 }
 
@@ -104,9 +107,7 @@ void RangeSolver::addStreamed(State &state, const AffineForm &form) {
   } else if (monomials.size() == 1) {
     addForm(state, solveFloor(form, id));
   } else {
-    exact = false;
-    if (!addResidue(state.streamedResidues, form, TermTable::streamed))
-      addForm(state, terms.relaxFloors(form, [](const Term &term) { return term.usesStreamed; }));
+    state.streamedForms.push_back(form);
   }
 }
 
@@ -124,22 +125,18 @@ bool RangeSolver::addResidue(SmallVectorImpl<Residue> &residues, const AffineFor
     return false;
   const auto &[floor, floorCoefficient] = monomials[1];
   Integer slope = monomials[0].second, period = terms[floor].divisor;
-  Integer sign = terms[floor].lhs.getCoefficient(index);
-  AffineForm shift = terms[floor].lhs.without(index);
-  if (abs(sign) != 1 || !terms.isUniform(shift) || slope * period + floorCoefficient * sign != 0)
+  AffineForm offset = terms[floor].lhs.without(index);
+  if (terms[floor].lhs.getCoefficient(index) != 1 || !terms.isUniform(offset) ||
+      slope * period + floorCoefficient != 0)
     return false;
 
-  // With m = (index + shift) mod period the form is slope * (m - shift) + rest. The remainder of -index +
-  // shift is period - 1 - m with m = (index - shift - 1) mod period; the form is slope * (m + shift - period
-  // + 1) + rest.
+  // With m = (index + offset) mod period the form is slope * (m - offset) + rest.
   AffineForm rest = form.without(index).without(floor);
-  AffineForm offset = sign == 1 ? shift : -shift - 1;
-  AffineForm base = sign == 1 ? shift : AffineForm(period) - 1 - shift;
   AffineForm first, last = AffineForm(period) - 1;
   if (slope > 0)
-    last = terms.getMinimum(last, base + terms.getFloor(-rest, slope));
+    last = terms.getMinimum(last, offset + terms.getFloor(-rest, slope));
   else
-    first = terms.getMaximum(first, base + terms.getCeil(rest, -slope));
+    first = terms.getMaximum(first, offset + terms.getCeil(rest, -slope));
 
   for (Residue &residue : residues) {
     if (residue.offset == offset && residue.period == period) {
@@ -197,11 +194,12 @@ void RangeSolver::eliminateBlocked(State &state) {
   for (const Bound &low : lower) {
     for (const Bound &high : upper) {
       AffineForm form = low.form * high.scale - high.form * low.scale;
+      addForm(state, form);
       // With both scales above 1 the interval between the bounds may hold no integer, unless it is wide
       // enough.
       Integer slack = (low.scale - 1) * (high.scale - 1);
-      exact &= slack == 0 || terms.isNeverPositive(form + AffineForm(slack));
-      addForm(state, form);
+      if (slack != 0 && !terms.isNeverPositive(form + AffineForm(slack)))
+        addForm(state, terms.getCeil(low.form, low.scale) - terms.getFloor(high.form, high.scale));
     }
   }
 }
@@ -253,58 +251,189 @@ bool RangeSolver::simplify(StreamedRange &range) {
                        [&](const AffineForm &upper) { return terms.isNeverPositive(upper + 1); });
 }
 
-void RangeSolver::appendRanges(State &state, SmallVectorImpl<StreamedRange> &ranges) {
-  auto append = [&](StreamedRange range) {
-    if (simplify(range))
-      ranges.push_back(std::move(range));
-  };
-  StreamedRange &range = state.range;
-  if (state.streamedResidues.empty())
-    return append(range);
+//===----------------------------------------------------------------------===//
+// Quotients
+//===----------------------------------------------------------------------===//
 
-  // The hull of the residues within the bounds.
-  bool isBounded = !range.lower.empty() && !range.upper.empty();
+/// A floor term of `form` that depends on the index, none inside of whose dividend does.
+static std::optional<TermId> findInnermostFloor(const TermTable &terms, const AffineForm &form,
+                                                bool Term::*uses) {
+  for (const auto &[id, coefficient] : form.getMonomials())
+    if (terms[id].kind == Term::Kind::floor && terms[id].*uses) {
+      std::optional<TermId> inner = findInnermostFloor(terms, terms[id].lhs, uses);
+      return inner ? inner : id;
+    }
+  return std::nullopt;
+}
+
+SmallVector<RangeSolver::State, 0> RangeSolver::splitByQuotient(const State &state, Forms State::*forms,
+                                                                TermId index, const Forms &lower,
+                                                                const Forms &upper, unsigned most) {
+  bool Term::*uses = index == TermTable::blocked ? &Term::usesBlocked : &Term::usesStreamed;
+  std::optional<TermId> id = findInnermostFloor(terms, (state.*forms).front(), uses);
+  assert(id && "two terms of an index, neither a floor");
+  Term floor = terms[*id];
+  Integer slope = floor.lhs.getCoefficient(index);
+  AffineForm offset = floor.lhs.without(index);
+  if (!terms.isUniform(offset))
+    return {};
+
+  auto getQuotient = [&](const AffineForm &at) { return terms.getFloor(at * slope + offset, floor.divisor); };
+  std::optional<Integer> count;
+  for (const AffineForm &low : lower) {
+    for (const AffineForm &high : upper) {
+      Integer bound = terms.getUpperBound(getQuotient(high) - getQuotient(low) + 1, state.range.guardForms);
+      count = count ? std::min(*count, bound) : bound;
+    }
+  }
+  if (*count > most)
+    return {};
+  count = std::max(*count, Integer(1)); // no states would mean too many
+
+  AffineForm first = getQuotient(getLargest(terms, lower));
+  SmallVector<State, 0> pieces;
+  for (Integer step(0); step < *count; ++step) {
+    AffineForm quotient = first + AffineForm(step);
+    State piece = state;
+    (piece.*forms).clear();
+    piece.numBounded = 0;
+    addForm(piece, quotient * floor.divisor - floor.lhs);
+    addForm(piece, floor.lhs - quotient * floor.divisor - AffineForm(floor.divisor) + 1);
+    for (const AffineForm &form : state.*forms)
+      addForm(piece, terms.replace(form, *id, quotient));
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+/// Where the next form of several terms of y holds whatever the remainders are, and where that depends on
+/// them: within a few chunks if the form grows or falls with y, under a condition on the symbols if it does
+/// not.
+SmallVector<RangeSolver::State, 0> RangeSolver::splitByTrend(const State &state) {
+  AffineForm form = state.streamedForms[state.numBounded];
+  auto relax = [&](const AffineForm &relaxed) {
+    return terms.relaxFloors(relaxed, [](const Term &term) { return term.usesStreamed; }).bound;
+  };
+  AffineForm least = relax(form), most = -relax(-form);
+  State always = state, sometimes = state;
+  always.streamedForms.erase(always.streamedForms.begin() + state.numBounded);
+  addForm(always, most);
+  ++sometimes.numBounded;
+  addForm(sometimes, least);
+  addForm(sometimes, -most + 1);
+  return {always, sometimes};
+}
+
+bool RangeSolver::isOverLimit() const { return ranges.size() > limit || numStates > kMaxStates; }
+
+void RangeSolver::solveBlocked(State state) {
+  ++numStates;
+  if (state.isEmpty || isOverLimit())
+    return;
+  if (!state.blockedForms.empty()) {
+    SmallVector<State, 0> parts;
+    if (maySplit)
+      parts =
+          splitByQuotient(state, &State::blockedForms, TermTable::blocked, {begin}, {end - 1}, kMaxStates);
+    if (!parts.empty()) {
+      for (State &part : parts)
+        solveBlocked(std::move(part));
+      return;
+    }
+    exact = false;
+    for (const AffineForm &form : std::exchange(state.blockedForms, {}))
+      addForm(state, terms.relaxFloors(form, [](const Term &term) { return term.usesBlocked; }).bound);
+  }
+  eliminateBlocked(state);
+  solveStreamed(std::move(state));
+}
+
+/// From the first to the last index of `range` that has the residues.
+void RangeSolver::narrowToResidues(StreamedRange &range, ArrayRef<Residue> residues) {
   range.lower.push_back(AffineForm());
   range.upper.push_back(length - 1);
   AffineForm lower = getLargest(terms, range.lower), upper = getSmallest(terms, range.upper);
-  const Residue &residue = state.streamedResidues.front();
-  AffineForm firstPeriod = terms.getCeil(lower + residue.offset - residue.last, residue.period);
-  AffineForm lastPeriod = terms.getFloor(upper + residue.offset - residue.first, residue.period);
-  for (const Residue &other : state.streamedResidues) {
-    lower = getFirstIn(other, lower);
-    upper = getLastIn(other, upper);
+  for (const Residue &residue : residues) {
+    lower = getFirstIn(residue, lower);
+    upper = getLastIn(residue, upper);
   }
   range.lower = {lower};
   range.upper = {upper};
-  AffineForm gap = AffineForm(residue.period) - residue.last + residue.first - 1;
-  if (!isBounded || state.streamedResidues.size() > 1 || terms.getInterval(gap).max < kSmallestGap)
-    return append(range);
-
-  // Within bounds there are few periods (chunks, as a rule): the first, the last, and those between. If the
-  // first comes after the last, all three are empty.
-  auto getFirst = [&](const AffineForm &period) {
-    return period * residue.period + residue.first - residue.offset;
-  };
-  auto getLast = [&](const AffineForm &period) {
-    return period * residue.period + residue.last - residue.offset;
-  };
-  StreamedRange head = range, middle = range, tail = range;
-  head.upper.push_back(getLast(firstPeriod));
-  middle.lower = {getFirst(firstPeriod + 1)};
-  middle.upper = {getLast(lastPeriod - 1)};
-  tail.lower.push_back(getFirst(lastPeriod));
-  for (StreamedRange &part : {std::ref(head), std::ref(middle), std::ref(tail)})
-    append(part);
 }
 
-void RangeSolver::solve(const Case &solved, SmallVectorImpl<StreamedRange> &ranges) {
+/// By quotients if a block meets few, else by trend first, which may leave fewer. Empty if there are too
+/// many.
+SmallVector<RangeSolver::State, 0> RangeSolver::splitStreamed(const State &state) {
+  Forms lower = state.range.lower, upper = state.range.upper;
+  lower.push_back(AffineForm());
+  upper.push_back(length - 1);
+  auto split = [&](unsigned most) {
+    return splitByQuotient(state, &State::streamedForms, TermTable::streamed, lower, upper, most);
+  };
+  SmallVector<State, 0> parts = split(kFewQuotients);
+  if (!parts.empty())
+    return parts;
+  if (state.numBounded < state.streamedForms.size())
+    return splitByTrend(state);
+  return split(kMaxStates);
+}
+
+/// Whether no gap between the indices that have the residue holds a streamed block.
+bool RangeSolver::isNarrow(const Residue &residue) const {
+  AffineForm gap = AffineForm(residue.period) - residue.last + residue.first - 1;
+  return residue.period <= streamedSize || terms.getUpperBound(gap) < streamedSize;
+}
+
+void RangeSolver::solveStreamed(State state) {
+  ++numStates;
+  if (state.isEmpty || isOverLimit() || !simplify(state.range))
+    return;
+  if (state.streamedForms.empty()) {
+    ranges.push_back(std::move(state.range));
+    return;
+  }
+  SmallVector<Residue, 0> residues;
+  Forms others;
+  for (const AffineForm &form : state.streamedForms)
+    if (!addResidue(residues, form, TermTable::streamed))
+      others.push_back(form);
+
+  bool isConvex = others.empty() && residues.size() == 1 && isNarrow(residues.front());
+  if (!isConvex) {
+    SmallVector<State, 0> parts;
+    if (maySplit)
+      parts = splitStreamed(state);
+    if (!parts.empty()) {
+      for (State &part : parts)
+        solveStreamed(std::move(part));
+      return;
+    }
+    exact = false;
+  }
+
+  for (const AffineForm &form : others)
+    addForm(state, terms.relaxFloors(form, [](const Term &term) { return term.usesStreamed; }).bound);
+  for (const Residue &residue : residues)
+    addForm(state, residue.first - residue.last);
+  narrowToResidues(state.range, residues);
+  if (!state.isEmpty && simplify(state.range))
+    ranges.push_back(std::move(state.range));
+}
+
+SmallVector<StreamedRange, 0> RangeSolver::solve(const Case &solved, size_t mostRanges) {
   State state;
   state.range.guards = solved.guards;
   for (const AffineForm &form : solved.forms)
     addForm(state, form);
-  eliminateBlocked(state);
-  for (const Residue &residue : state.streamedResidues)
-    addForm(state, residue.first - residue.last);
-  if (!state.isEmpty)
-    appendRanges(state, ranges);
+  limit = std::max<size_t>(mostRanges, 1);
+  for (bool mayBeExact : {true, false}) {
+    maySplit = mayBeExact;
+    numStates = 0;
+    ranges.clear();
+    solveBlocked(state);
+    if (!isOverLimit())
+      break;
+    exact = false;
+  }
+  return std::move(ranges);
 }

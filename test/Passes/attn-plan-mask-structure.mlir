@@ -215,6 +215,58 @@ func.func @chunks(%q: !q, %k: !q) -> (!q, !l) {
   return %out, %lse : !q, !l
 }
 
+// Keys of the same chunk of 200 that are more than a captured distance before the query: a block of 64 queries
+// meets at most two chunks, and each of them is a range.
+// CHECK-LABEL: func @far_in_chunk(
+// CHECK: attn.online_attention forward
+// CHECK: } ranges(%b: index, %h: index, %begin: index, %end: index) {
+// CHECK-NEXT: %[[C200:.*]] = arith.constant 200
+// CHECK-NEXT: %[[C199:.*]] = arith.constant 199
+// CHECK-NEXT: %[[C_1:.*]] = arith.constant -1
+// CHECK-NEXT: %[[C400:.*]] = arith.constant 400
+// CHECK-NEXT: %[[C_200:.*]] = arith.constant -200
+// CHECK-NEXT: %[[C0:.*]] = arith.constant 0
+// CHECK-NEXT: %[[KV_LEN:.*]] = attn.kv_len %b
+// CHECK-NEXT: %[[CAST:.*]] = arith.index_cast %{{.*}} : i32 to index
+// CHECK-NEXT: %[[DIVUI:.*]] = arith.divui %begin, %[[C200]]
+// CHECK-NEXT: %[[MULI:.*]] = arith.muli %[[DIVUI]], %[[C200]]
+// CHECK-NEXT: %[[ADDI:.*]] = arith.addi %end, %[[C199]]
+// CHECK-NEXT: %[[DIVUI2:.*]] = arith.divui %[[ADDI]], %[[C200]]
+// CHECK-NEXT: %[[MULI2:.*]] = arith.muli %[[DIVUI2]], %[[C200]]
+// CHECK-NEXT: %[[SUBI:.*]] = arith.subi %end, %[[CAST]]
+// CHECK-NEXT: %[[ADDI2:.*]] = arith.addi %[[SUBI]], %[[C_1]]
+// CHECK-NEXT: %[[MINSI:.*]] = arith.minsi %[[MULI2]], %[[ADDI2]]
+// CHECK-NEXT: %[[MULI3:.*]] = arith.muli %[[DIVUI]], %[[C200]]
+// CHECK-NEXT: %[[ADDI3:.*]] = arith.addi %[[MULI3]], %[[C200]]
+// CHECK-NEXT: %[[MINSI2:.*]] = arith.minsi %[[MINSI]], %[[ADDI3]]
+// CHECK-NEXT: %[[MULI4:.*]] = arith.muli %[[DIVUI]], %[[C200]]
+// CHECK-NEXT: %[[SUBI2:.*]] = arith.subi %[[MULI4]], %[[CAST]]
+// CHECK-NEXT: %[[ADDI4:.*]] = arith.addi %[[SUBI2]], %[[C199]]
+// CHECK-NEXT: %[[MINSI3:.*]] = arith.minsi %[[MINSI2]], %[[ADDI4]]
+// CHECK-NEXT: %[[MINSI4:.*]] = arith.minsi %[[MULI2]], %[[ADDI2]]
+// CHECK-NEXT: %[[MULI5:.*]] = arith.muli %[[DIVUI]], %[[C200]]
+// CHECK-NEXT: %[[ADDI5:.*]] = arith.addi %[[MULI5]], %[[C400]]
+// CHECK-NEXT: %[[MINSI5:.*]] = arith.minsi %[[MINSI4]], %[[ADDI5]]
+// CHECK-NEXT: %[[MULI6:.*]] = arith.muli %[[DIVUI2]], %[[C200]]
+// CHECK-NEXT: %[[ADDI6:.*]] = arith.addi %[[MULI6]], %[[C_200]]
+// CHECK-NEXT: %[[SUBI3:.*]] = arith.subi %begin, %[[CAST]]
+// CHECK-NEXT: attn.yield_ranges visited(%[[MULI]] to %[[MINSI3]], %[[ADDI3]] to %[[MINSI5]]) masked(%[[ADDI3]] to %[[KV_LEN]], %[[C0]] to %[[ADDI6]], %[[SUBI3]] to %[[KV_LEN]])
+func.func @far_in_chunk(%q: !q, %k: !q, %least: i32) -> (!q, !l) {
+  %out, %lse = attn.attention %q, %k, %k captures(%least : i32)
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %size = arith.constant 200 : index
+      %far = arith.index_cast %least : i32 to index
+      %q_chunk = arith.floordivsi %q_idx, %size : index
+      %kv_chunk = arith.floordivsi %kv_idx, %size : index
+      %same = arith.cmpi eq, %q_chunk, %kv_chunk : index
+      %distance = arith.subi %q_idx, %kv_idx : index
+      %before = arith.cmpi sgt, %distance, %far : index
+      %keep = arith.andi %same, %before : i1
+      attn.yield %keep : i1
+    } : (!q, !q, !q) -> (!q, !l)
+  return %out, %lse : !q, !l
+}
+
 // Every fourth key: nothing is to be skipped but what lies before the first and after the last of them.
 // CHECK-LABEL: func @dilated(
 // CHECK: attn.online_attention forward
