@@ -176,14 +176,17 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
     leading dimension of S (part p of a row covers keys `[p * ceil(kv_len / S), (p + 1) * ceil(kv_len / S))`), and out is in
     the compute type.
 
-    `ranges(b, h, begin, end, captures…)` is given a block `[begin, end)` of the blocked dimension, never empty and never past
-    its length, and yields (`attn.yield_ranges`) half-open ranges over the *other* dimension (the streamed one):
+    `ranges(b, h, begin, end, captures…)` is given a block `[begin, end)` of the blocked dimension, never empty, never past its
+    length and of at most `block_m` queries (`dkdv`: `block_n` keys) of the schedule: for longer blocks it need not hold. It
+    yields (`attn.yield_ranges`) half-open ranges over the *other* dimension (the streamed one):
     - *visited*: their union contains every index that some pair of the block with that index keeps;
     - *masked*: their union contains every index that some pair of the block with that index drops.
 
     So a streamed block that meets no visited range is empty, and one that meets no masked range is full: there the mask
-    region need not be evaluated. Ranges may overlap, be empty (begin >= end), stand in any order and reach beyond the
-    length: a lowering clamps and merges them. Without a mask region there is no ranges region; all is visited and full.
+    region need not be evaluated. Ranges may overlap, be empty (begin >= end) and stand in any order. They may begin below 0
+    and end past the length: the region clips nothing, and what lies outside of `[0, length)` means nothing. Whoever reads
+    them, a lowering or a tool, intersects them with the indices that it streams. Without a mask region there is no ranges
+    region; all is visited and full.
 
     Constraints: those of the operation it plans for the operands and regions that it shares, and
     - (O1) `dq` and `dkdv` have lse, delta and d_out, and a gradient region exactly where there is a score region;
