@@ -25,7 +25,7 @@ using namespace attn::cuda;
 // Pieces
 //===----------------------------------------------------------------------===//
 
-static std::string parenthesize(const Expr &expr, bool needed) {
+static std::string parenthesize(const CudaExpr &expr, bool needed) {
   return needed ? "(" + expr.text + ")" : expr.text;
 }
 
@@ -48,7 +48,7 @@ static bool isConfusing(Precedence outer, Precedence inner) {
   }
 }
 
-Expr cuda::makeBinary(StringRef op, Precedence precedence, const Expr &left, const Expr &right) {
+CudaExpr cuda::makeBinary(StringRef op, Precedence precedence, const CudaExpr &left, const CudaExpr &right) {
   bool guardLeft = left.precedence < precedence || isConfusing(precedence, left.precedence);
   bool guardRight = right.precedence <= precedence || isConfusing(precedence, right.precedence);
   // (a == b) == c and (a < b) < c read as something else.
@@ -60,24 +60,26 @@ Expr cuda::makeBinary(StringRef op, Precedence precedence, const Expr &left, con
   return {parenthesize(left, guardLeft) + " " + op.str() + " " + parenthesize(right, guardRight), precedence};
 }
 
-Expr cuda::makeUnary(StringRef op, const Expr &operand) {
+CudaExpr cuda::makeUnary(StringRef op, const CudaExpr &operand) {
   return {op.str() + parenthesize(operand, operand.precedence <= Precedence::Unary), Precedence::Unary};
 }
 
-Expr cuda::makeConditional(const Expr &condition, const Expr &onTrue, const Expr &onFalse) {
-  auto part = [](const Expr &expr) { return parenthesize(expr, expr.precedence == Precedence::Conditional); };
+CudaExpr cuda::makeConditional(const CudaExpr &condition, const CudaExpr &onTrue, const CudaExpr &onFalse) {
+  auto part = [](const CudaExpr &expr) {
+    return parenthesize(expr, expr.precedence == Precedence::Conditional);
+  };
   return {part(condition) + " ? " + part(onTrue) + " : " + part(onFalse), Precedence::Conditional};
 }
 
-Expr cuda::makeCall(const Twine &function, ArrayRef<Expr> arguments) {
+CudaExpr cuda::makeCall(const Twine &function, ArrayRef<CudaExpr> arguments) {
   std::string text = function.str() + "(";
   llvm::ListSeparator comma;
-  for (const Expr &argument : arguments)
+  for (const CudaExpr &argument : arguments)
     text += (StringRef(comma) + argument.text).str();
   return {text + ")"};
 }
 
-Expr cuda::makeRounded(Type type, Expr value) {
+CudaExpr cuda::makeRounded(Type type, CudaExpr value) {
   return type.isBF16() || type.isF16() ? makeCall(getScalarType(type), {value}) : value;
 }
 
@@ -102,7 +104,7 @@ static std::string printFinite(const APFloat &value) {
   return lower;
 }
 
-Expr cuda::makeLiteral(const APFloat &value, Type type) {
+CudaExpr cuda::makeLiteral(const APFloat &value, Type type) {
   if (value.isNaN()) {
     std::string bits = "0x" + llvm::utohexstr(value.bitcastToAPInt().getZExtValue(), /*LowerCase=*/true);
     if (type.isF64())
@@ -111,7 +113,7 @@ Expr cuda::makeLiteral(const APFloat &value, Type type) {
       return makeCall("bit_cast<float>", {{"int(" + bits + ")"}});
     return makeCall("bit_cast<" + getScalarType(type) + ">", {{"int16(" + bits + ")"}});
   }
-  Expr literal;
+  CudaExpr literal;
   if (value.isInfinity()) {
     literal = {"kInfinity"};
   } else {
@@ -129,13 +131,13 @@ Expr cuda::makeLiteral(const APFloat &value, Type type) {
   return makeRounded(type, literal);
 }
 
-Expr cuda::makeLiteral(const APInt &value, Type type) {
+CudaExpr cuda::makeLiteral(const APInt &value, Type type) {
   unsigned width = getIntegerWidth(type);
   APInt number = value.sextOrTrunc(width);
   if (width == 1)
     return {number.isZero() ? "false" : "true"};
   std::string suffix = width == 64 ? "ll" : "";
-  Expr literal;
+  CudaExpr literal;
   if (number.isMinSignedValue() && width >= 32) // the literal without its sign would be too large
     literal = makeBinary("-", Precedence::Additive,
                          {"-" + llvm::toString(APInt::getSignedMaxValue(width), 10, true) + suffix}, {"1"});
@@ -152,7 +154,7 @@ Expr cuda::makeLiteral(const APInt &value, Type type) {
 static bool isBool(Type type) { return type.isInteger(1); }
 
 /// C++ computes with smaller integers as int.
-static Expr makeNarrow(Type type, Expr value) {
+static CudaExpr makeNarrow(Type type, CudaExpr value) {
   return getIntegerWidth(type) < 32 ? makeCall(getScalarType(type), {value}) : value;
 }
 
@@ -161,8 +163,8 @@ static bool hasNoSignedWrap(Operation *op) {
   return flags && flags.hasNoSignedWrap();
 }
 
-static Expr buildWrapping(Operation *op, StringRef symbol, Precedence precedence, StringRef function,
-                          ArrayRef<Expr> operands) {
+static CudaExpr buildWrapping(Operation *op, StringRef symbol, Precedence precedence, StringRef function,
+                              ArrayRef<CudaExpr> operands) {
   Type type = op->getResult(0).getType();
   // One bit: addition and subtraction are exclusive or.
   if (isBool(type))
@@ -179,16 +181,16 @@ static bool isPlainDivisor(Value divisor) {
   return matchPattern(divisor, m_ConstantInt(&value)) && !value.isZero() && !value.isAllOnes();
 }
 
-static Expr buildSignedDivision(Operation *op, StringRef symbol, StringRef function,
-                                ArrayRef<Expr> operands) {
+static CudaExpr buildSignedDivision(Operation *op, StringRef symbol, StringRef function,
+                                    ArrayRef<CudaExpr> operands) {
   if (isPlainDivisor(op->getOperand(1)))
     return makeNarrow(op->getResult(0).getType(),
                       makeBinary(symbol, Precedence::Multiplicative, operands[0], operands[1]));
   return makeCall(function, operands);
 }
 
-static Expr buildBitwise(Operation *op, StringRef symbol, Precedence precedence, StringRef boolSymbol,
-                         Precedence boolPrecedence, ArrayRef<Expr> operands) {
+static CudaExpr buildBitwise(Operation *op, StringRef symbol, Precedence precedence, StringRef boolSymbol,
+                             Precedence boolPrecedence, ArrayRef<CudaExpr> operands) {
   Type type = op->getResult(0).getType();
   if (!isBool(type))
     return makeNarrow(type, makeBinary(symbol, precedence, operands[0], operands[1]));
@@ -197,16 +199,16 @@ static Expr buildBitwise(Operation *op, StringRef symbol, Precedence precedence,
   return makeBinary(boolSymbol, boolPrecedence, operands[0], operands[1]);
 }
 
-static Expr makeUnsigned(Type type, const Expr &operand) {
+static CudaExpr makeUnsigned(Type type, const CudaExpr &operand) {
   static const char *const names[] = {"uint8", "uint16", "uint32", "uint64"};
   return makeCall(names[llvm::Log2_32(getIntegerWidth(type)) - 3], {operand});
 }
 
-static Expr buildCompare(arith::CmpIOp op, ArrayRef<Expr> operands) {
+static CudaExpr buildCompare(arith::CmpIOp op, ArrayRef<CudaExpr> operands) {
   Type type = op.getLhs().getType();
   auto compare = [&](StringRef symbol, bool isUnsigned = false,
                      Precedence precedence = Precedence::Relational) {
-    Expr left = operands[0], right = operands[1];
+    CudaExpr left = operands[0], right = operands[1];
     if (isUnsigned && !isBool(type)) {
       left = makeUnsigned(type, left);
       right = makeUnsigned(type, right);
@@ -245,7 +247,7 @@ static Expr buildCompare(arith::CmpIOp op, ArrayRef<Expr> operands) {
 // Float arithmetic
 //===----------------------------------------------------------------------===//
 
-static Expr buildCompare(arith::CmpFOp op, ArrayRef<Expr> operands) {
+static CudaExpr buildCompare(arith::CmpFOp op, ArrayRef<CudaExpr> operands) {
   auto compare = [&](StringRef symbol, Precedence precedence = Precedence::Relational) {
     return makeBinary(symbol, precedence, operands[0], operands[1]);
   };
@@ -291,7 +293,7 @@ static Expr buildCompare(arith::CmpFOp op, ArrayRef<Expr> operands) {
 // Conversions
 //===----------------------------------------------------------------------===//
 
-static Expr convertInteger(Type from, Type to, const Expr &operand, bool isUnsigned) {
+static CudaExpr convertInteger(Type from, Type to, const CudaExpr &operand, bool isUnsigned) {
   unsigned fromWidth = getIntegerWidth(from), toWidth = getIntegerWidth(to);
   if (fromWidth == toWidth)
     return operand;
@@ -308,7 +310,7 @@ static Expr convertInteger(Type from, Type to, const Expr &operand, bool isUnsig
   return makeCall(name, {operand});
 }
 
-static Expr convertToFloat(Type from, Type to, Expr operand, bool isUnsigned) {
+static CudaExpr convertToFloat(Type from, Type to, CudaExpr operand, bool isUnsigned) {
   if (isBool(from))
     operand = isUnsigned ? operand : makeUnary("-", makeCall("int", {operand}));
   else if (isUnsigned)
@@ -323,7 +325,7 @@ static Expr convertToFloat(Type from, Type to, Expr operand, bool isUnsigned) {
                   {operand});
 }
 
-static Expr convertFloat(Type from, Type to, const Expr &operand) {
+static CudaExpr convertFloat(Type from, Type to, const CudaExpr &operand) {
   if (from == to)
     return operand;
   std::string name = getScalarType(to);
@@ -338,7 +340,7 @@ static Expr convertFloat(Type from, Type to, const Expr &operand) {
 // All of it
 //===----------------------------------------------------------------------===//
 
-static std::optional<Expr> buildArithExpr(Operation *op, ArrayRef<Expr> operands) {
+static std::optional<CudaExpr> buildArithExpr(Operation *op, ArrayRef<CudaExpr> operands) {
   Type type = op->getResult(0).getType();
   Type from = op->getNumOperands() ? op->getOperand(0).getType() : type;
   auto arithmetic = [&](StringRef symbol, Precedence precedence) {
@@ -348,8 +350,8 @@ static std::optional<Expr> buildArithExpr(Operation *op, ArrayRef<Expr> operands
   auto asFloat = [&](const Twine &function) {
     return makeRounded(type, makeCall(function + (type.isF64() ? "" : "f"), operands));
   };
-  return llvm::TypeSwitch<Operation *, std::optional<Expr>>(op)
-      .Case([&](arith::ConstantOp constant) -> std::optional<Expr> {
+  return llvm::TypeSwitch<Operation *, std::optional<CudaExpr>>(op)
+      .Case([&](arith::ConstantOp constant) -> std::optional<CudaExpr> {
         if (auto value = dyn_cast<FloatAttr>(constant.getValue()))
           return makeLiteral(value.getValue(), type);
         if (auto value = dyn_cast<IntegerAttr>(constant.getValue()))
@@ -377,19 +379,19 @@ static std::optional<Expr> buildArithExpr(Operation *op, ArrayRef<Expr> operands
           [&](auto) { return convertInteger(from, type, operands[0], /*isUnsigned=*/false); })
       .Case<arith::ExtUIOp, arith::IndexCastUIOp>(
           [&](auto) { return convertInteger(from, type, operands[0], /*isUnsigned=*/true); })
-      .Case([&](arith::DivSIOp) -> std::optional<Expr> {
+      .Case([&](arith::DivSIOp) -> std::optional<CudaExpr> {
         if (isBool(type))
           return std::nullopt;
         return buildSignedDivision(op, "/", "divide", operands);
       })
-      .Case([&](arith::RemSIOp) -> std::optional<Expr> {
+      .Case([&](arith::RemSIOp) -> std::optional<CudaExpr> {
         if (isBool(type))
           return std::nullopt;
         return buildSignedDivision(op, "%", "modulo", operands);
       })
       .Case<arith::DivUIOp, arith::RemUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
             arith::ShLIOp, arith::ShRSIOp, arith::ShRUIOp, arith::MinSIOp, arith::MaxSIOp, arith::MinUIOp,
-            arith::MaxUIOp>([&](Operation *) -> std::optional<Expr> {
+            arith::MaxUIOp>([&](Operation *) -> std::optional<CudaExpr> {
         if (isBool(type))
           return std::nullopt;
         StringRef function = llvm::TypeSwitch<Operation *, StringRef>(op)
@@ -422,7 +424,7 @@ static std::optional<Expr> buildArithExpr(Operation *op, ArrayRef<Expr> operands
       .Case([&](arith::MinNumFOp) { return call("minimum_number"); })
       .Case([&](arith::CmpFOp compare) { return buildCompare(compare, operands); })
       // Conversions
-      .Case<arith::ExtFOp, arith::TruncFOp>([&](Operation *) -> std::optional<Expr> {
+      .Case<arith::ExtFOp, arith::TruncFOp>([&](Operation *) -> std::optional<CudaExpr> {
         if (auto truncate = dyn_cast<arith::TruncFOp>(op))
           if (truncate.getRoundingmode().value_or(arith::RoundingMode::to_nearest_even) !=
               arith::RoundingMode::to_nearest_even)
@@ -431,14 +433,14 @@ static std::optional<Expr> buildArithExpr(Operation *op, ArrayRef<Expr> operands
       })
       .Case([&](arith::SIToFPOp) { return convertToFloat(from, type, operands[0], /*isUnsigned=*/false); })
       .Case([&](arith::UIToFPOp) { return convertToFloat(from, type, operands[0], /*isUnsigned=*/true); })
-      .Case<arith::FPToSIOp, arith::FPToUIOp>([&](Operation *) -> std::optional<Expr> {
+      .Case<arith::FPToSIOp, arith::FPToUIOp>([&](Operation *) -> std::optional<CudaExpr> {
         if (isBool(type))
           return std::nullopt;
         return makeCall((isa<arith::FPToSIOp>(op) ? "to_integer<" : "to_unsigned<") + getScalarType(type) +
                             ">",
                         operands);
       })
-      .Case([&](arith::BitcastOp) -> std::optional<Expr> {
+      .Case([&](arith::BitcastOp) -> std::optional<CudaExpr> {
         if (isBool(type))
           return operands[0];
         return makeCall("bit_cast<" + getScalarType(type) + ">", operands);
@@ -452,7 +454,7 @@ static bool hasScalarTypes(Operation *op) {
          llvm::all_of(op->getResultTypes(), isScalar);
 }
 
-static std::optional<Expr> tryBuild(Operation *op, ArrayRef<Expr> operands) {
+static std::optional<CudaExpr> tryBuild(Operation *op, ArrayRef<CudaExpr> operands) {
   if (!hasScalarTypes(op))
     return std::nullopt;
   if (op->getName().getDialectNamespace() == "math")
@@ -461,12 +463,12 @@ static std::optional<Expr> tryBuild(Operation *op, ArrayRef<Expr> operands) {
 }
 
 bool cuda::hasExpr(Operation *op) {
-  SmallVector<Expr> operands(op->getNumOperands(), Expr{"x"});
+  SmallVector<CudaExpr> operands(op->getNumOperands(), CudaExpr{"x"});
   return tryBuild(op, operands).has_value();
 }
 
-FailureOr<Expr> cuda::buildExpr(Operation *op, ArrayRef<Expr> operands) {
-  if (std::optional<Expr> expr = tryBuild(op, operands))
+FailureOr<CudaExpr> cuda::buildExpr(Operation *op, ArrayRef<CudaExpr> operands) {
+  if (std::optional<CudaExpr> expr = tryBuild(op, operands))
     return *expr;
   return op->emitOpError("has no CUDA C++ form");
 }

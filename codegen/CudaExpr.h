@@ -32,32 +32,32 @@ enum class Precedence {
   Primary,
 };
 
-struct Expr {
+struct CudaExpr {
   std::string text;
   Precedence precedence = Precedence::Primary;
 };
 
 /// `left op right`, with the parentheses that C++ needs and those that a reader would miss.
-Expr makeBinary(llvm::StringRef op, Precedence precedence, const Expr &left, const Expr &right);
-Expr makeUnary(llvm::StringRef op, const Expr &operand);
-Expr makeConditional(const Expr &condition, const Expr &onTrue, const Expr &onFalse);
+CudaExpr makeBinary(llvm::StringRef op, Precedence precedence, const CudaExpr &left, const CudaExpr &right);
+CudaExpr makeUnary(llvm::StringRef op, const CudaExpr &operand);
+CudaExpr makeConditional(const CudaExpr &condition, const CudaExpr &onTrue, const CudaExpr &onFalse);
 /// A call, or a conversion written like one.
-Expr makeCall(const llvm::Twine &function, llvm::ArrayRef<Expr> arguments);
+CudaExpr makeCall(const llvm::Twine &function, llvm::ArrayRef<CudaExpr> arguments);
 /// A number, exactly.
-Expr makeLiteral(const llvm::APFloat &value, mlir::Type type);
-Expr makeLiteral(const llvm::APInt &value, mlir::Type type);
+CudaExpr makeLiteral(const llvm::APFloat &value, mlir::Type type);
+CudaExpr makeLiteral(const llvm::APInt &value, mlir::Type type);
 /// A float expression computed in `float` (from 16-bit operands) as a value of `type`.
-Expr makeRounded(mlir::Type type, Expr value);
+CudaExpr makeRounded(mlir::Type type, CudaExpr value);
 
 /// Whether an operation is a scalar one of which `buildExpr` knows the form.
 bool hasExpr(mlir::Operation *op);
 
 /// The expression of a pure scalar operation with one result. Every operand is printed once. Fails, with an
 /// error on the operation, where it has no form.
-mlir::FailureOr<Expr> buildExpr(mlir::Operation *op, llvm::ArrayRef<Expr> operands);
+mlir::FailureOr<CudaExpr> buildExpr(mlir::Operation *op, llvm::ArrayRef<CudaExpr> operands);
 
 /// The same of the math dialect; no value where the operation is unknown.
-std::optional<Expr> buildMathExpr(mlir::Operation *op, llvm::ArrayRef<Expr> operands);
+std::optional<CudaExpr> buildMathExpr(mlir::Operation *op, llvm::ArrayRef<CudaExpr> operands);
 
 } // namespace attn::cuda
 

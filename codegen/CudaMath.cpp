@@ -47,15 +47,15 @@ static StringRef getApproximation(Operation *op) {
       .Default("");
 }
 
-std::optional<Expr> cuda::buildMathExpr(Operation *op, ArrayRef<Expr> operands) {
+std::optional<CudaExpr> cuda::buildMathExpr(Operation *op, ArrayRef<CudaExpr> operands) {
   Type type = op->getResult(0).getType();
   if (StringRef function = getApproximation(op); !function.empty() && isApproximate(op) && !type.isF64())
     return makeRounded(type, makeCall(function, operands));
   if (StringRef function = getFunction(op); !function.empty())
     return makeRounded(type, makeCall(function + (type.isF64() ? "" : "f"), operands));
-  return llvm::TypeSwitch<Operation *, std::optional<Expr>>(op)
+  return llvm::TypeSwitch<Operation *, std::optional<CudaExpr>>(op)
       .Case([&](math::AbsIOp) { return makeCall("wrap_abs", operands); })
-      .Case([&](math::FPowIOp power) -> std::optional<Expr> {
+      .Case([&](math::FPowIOp power) -> std::optional<CudaExpr> {
         if (getIntegerWidth(power.getRhs().getType()) > 32)
           return std::nullopt;
         std::string computed = type.isF64() ? "double" : "float";

@@ -33,17 +33,17 @@ static StringRef getMember(gpu::Dimension dimension) {
   llvm_unreachable("unknown dimension");
 }
 
-Expr FunctionPrinter::getExpr(Value value) {
+CudaExpr FunctionPrinter::getExpr(Value value) {
   Operation *op = value.getDefiningOp();
-  return op && names.isInlined(op) ? getInlineExpr(op) : Expr{names.getName(value).str()};
+  return op && names.isInlined(op) ? getInlineExpr(op) : CudaExpr{names.getName(value).str()};
 }
 
-Expr FunctionPrinter::getInlineExpr(Operation *op) {
+CudaExpr FunctionPrinter::getInlineExpr(Operation *op) {
   auto builtin = [](StringRef name, gpu::Dimension dimension) {
     return makeCall("int", {{(name + getMember(dimension)).str()}});
   };
-  return llvm::TypeSwitch<Operation *, Expr>(op)
-      .Case([&](memref::DimOp dim) -> Expr {
+  return llvm::TypeSwitch<Operation *, CudaExpr>(op)
+      .Case([&](memref::DimOp dim) -> CudaExpr {
         auto type = cast<MemRefType>(dim.getSource().getType());
         std::optional<int64_t> index = dim.getConstantIndex();
         if (index && !type.isDynamicDim(*index))
@@ -55,7 +55,7 @@ Expr FunctionPrinter::getInlineExpr(Operation *op) {
       .Case([&](gpu::GridDimOp id) { return builtin("gridDim", id.getDimension()); })
       .Case([&](gpu::BlockDimOp id) { return builtin("blockDim", id.getDimension()); })
       .Default([&](Operation *scalar) {
-        FailureOr<Expr> expr =
+        FailureOr<CudaExpr> expr =
             buildExpr(scalar, llvm::map_to_vector(scalar->getOperands(),
                                                   [&](Value operand) { return getExpr(operand); }));
         assert(succeeded(expr) && "verifyEmittable let an operation without a form pass");
@@ -71,17 +71,17 @@ std::string FunctionPrinter::getArguments(ValueRange values) {
   return text;
 }
 
-Expr FunctionPrinter::getElementPlace(Value memref, ValueRange indices) {
+CudaExpr FunctionPrinter::getElementPlace(Value memref, ValueRange indices) {
   // A buffer of rank 0 is passed as its address.
-  return indices.empty() ? Expr{getText(memref)}
-                         : Expr{getText(memref) + ".at(" + getArguments(indices) + ")"};
+  return indices.empty() ? CudaExpr{getText(memref)}
+                         : CudaExpr{getText(memref) + ".at(" + getArguments(indices) + ")"};
 }
 
 //===----------------------------------------------------------------------===//
 // Variables and assignments
 //===----------------------------------------------------------------------===//
 
-void FunctionPrinter::printVariable(Value value, const Expr &initial) {
+void FunctionPrinter::printVariable(Value value, const CudaExpr &initial) {
   bool isConstant =
       isConstantName(names.getName(value)) && !value.getType().isF16() && !value.getType().isBF16();
   os << (isConstant ? "constexpr " : "const ") << getScalarType(value.getType()) << ' '
@@ -98,7 +98,8 @@ bool FunctionPrinter::mentions(Value value, Value variable) const {
 
 void FunctionPrinter::printAssignments(ArrayRef<Assignment> assignments) {
   SmallVector<std::string> texts;
-  for (auto [i, assignment] : llvm::enumerate(assignments)) {
+  for (size_t i = 0; i < assignments.size(); ++i) {
+    const Assignment &assignment = assignments[i];
     texts.push_back(getText(assignment.value));
     bool readsEarlierTarget = llvm::any_of(assignments.take_front(i), [&](const Assignment &earlier) {
       return mentions(assignment.value, earlier.target);
@@ -224,10 +225,9 @@ void FunctionPrinter::printStatement(Operation *op) {
       .Case([&](gpu::BarrierOp) { os << "__syncthreads();\n"; })
       .Case([&](memref::LoadOp load) {
         Type type = load.getType();
-        Expr element =
-            load.getIndices().empty()
-                ? makeUnary("*", {getText(load.getMemRef())})
-                : Expr{"load(" + getText(load.getMemRef()) + ", " + getArguments(load.getIndices()) + ")"};
+        CudaExpr element = load.getIndices().empty() ? makeUnary("*", {getText(load.getMemRef())})
+                                                     : CudaExpr{"load(" + getText(load.getMemRef()) + ", " +
+                                                                getArguments(load.getIndices()) + ")"};
         printVariable(load, type.isIndex() ? makeCall("int", {element}) : element);
       })
       .Case([&](memref::StoreOp store) {
@@ -266,9 +266,16 @@ bool cuda::isReadOnly(Value memref) {
   });
 }
 
+std::string FunctionPrinter::getWideName(BlockArgument argument) {
+  return (names.getName(argument) + "_wide").str();
+}
+
 std::string FunctionPrinter::getParameter(BlockArgument argument) {
   std::string name = names.getName(argument).str();
   auto memref = dyn_cast<MemRefType>(argument.getType());
+  // Kernels are given an index in 64 bits, as callers have it; it fits 32.
+  if (argument.getType().isIndex() && function.isKernel())
+    return "const int64 " + getWideName(argument);
   if (!memref)
     return "const " + getScalarType(argument.getType()) + " " + name;
   std::string element = (isReadOnly(argument) ? "const " : "") + getElementType(memref.getElementType());
@@ -324,6 +331,9 @@ void FunctionPrinter::print() {
     os << "constexpr int kThreads = " << 32 * kernel.getWarps() << ";\n";
     if (kernel.getSharedBytes() > 0)
       os << "extern __shared__ __align__(128) unsigned char shared[];\n";
+    for (BlockArgument argument : function.getArguments())
+      if (argument.getType().isIndex())
+        os << "const int " << names.getName(argument) << " = int(" << getWideName(argument) << ");\n";
   }
   printStatements(function.getBody().front());
 }

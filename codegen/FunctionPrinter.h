@@ -32,10 +32,11 @@ private:
   // CudaPrinter.cpp: functions, control flow, memory.
   void printHeaderComment();
   void printSignature();
+  std::string getWideName(mlir::BlockArgument argument);
   std::string getParameter(mlir::BlockArgument argument);
   void printStatements(mlir::Block &block);
   void printStatement(mlir::Operation *op);
-  void printVariable(mlir::Value value, const Expr &initial);
+  void printVariable(mlir::Value value, const CudaExpr &initial);
   void printFor(mlir::scf::ForOp op);
   void printIf(mlir::scf::IfOp op);
   void printWhile(mlir::scf::WhileOp op);
@@ -44,10 +45,10 @@ private:
   void printAssignments(llvm::ArrayRef<Assignment> assignments);
   bool mentions(mlir::Value value, mlir::Value variable) const;
 
-  Expr getExpr(mlir::Value value);
-  Expr getInlineExpr(mlir::Operation *op);
+  CudaExpr getExpr(mlir::Value value);
+  CudaExpr getInlineExpr(mlir::Operation *op);
   std::string getText(mlir::Value value) { return getExpr(value).text; }
-  Expr getElementPlace(mlir::Value memref, mlir::ValueRange indices);
+  CudaExpr getElementPlace(mlir::Value memref, mlir::ValueRange indices);
   std::string getArguments(mlir::ValueRange values);
 
   // CudaTileOps.cpp: attn_tile.

@@ -144,6 +144,9 @@ void NameSelection::assign(Value value, StringRef base, Names &visible) {
   for (int number = 1; !visible.insert(unique).second; ++number)
     unique = name + "_" + llvm::utostr(number);
   names[value] = unique;
+  // The printer derives names for copies from it.
+  visible.insert(unique + "_next");
+  visible.insert(unique + "_wide");
 }
 
 void NameSelection::visit(Region &region, Names visible) {

@@ -11,6 +11,11 @@
 #include "mlir/IR/BuiltinTypes.h"
 
 namespace attn {
+/// Name of the attribute of an argument that takes a result of the function. Its value has, for each
+/// dimension, its size if that is static, else [argument, dimension], where its size is that of an argument,
+/// else nothing ([]).
+constexpr llvm::StringLiteral getResultAttrName() { return "attn.result"; }
+
 /// The buffer in which a tensor crosses a function boundary: any offset and strides, but a last stride of 1,
 /// without which every vector read of a row would become scalar reads.
 mlir::MemRefType getBoundaryBufferType(mlir::RankedTensorType type);

@@ -231,7 +231,8 @@ def ResultsToOutParamsPass : Pass<"attn-results-to-out-params", "::mlir::ModuleO
     trailing buffer argument, of any strides but a last one of 1, which the caller owns and the function writes. Tensor
     arguments become read-only for bufferization, so that no caller finds its inputs overwritten.
 
-    Output buffers must not overlap any other argument.
+    Output buffers must not overlap any other argument. `attn.result` on one of them says of each dimension what size it
+    has: a number, or `[argument, dimension]` with that size, or `[]` where neither can be told.
 
     Example:
     ```mlir
@@ -242,7 +243,7 @@ def ResultsToOutParamsPass : Pass<"attn-results-to-out-params", "::mlir::ModuleO
     ```
     becomes
     ```mlir
-    func.func @f(%a: tensor<?xf32> {bufferization.writable = false}, %out: memref<?xf32, strided<[1], offset: ?>>) {
+    func.func @f(%a: tensor<?xf32> {bufferization.writable = false}, %out: memref<?xf32, strided<[1], offset: ?>> {attn.result = [[0, 0]]}) {
       %r = ... : tensor<?xf32>
       bufferization.materialize_in_destination %r in restrict writable %out
       return

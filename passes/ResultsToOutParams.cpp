@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/BufferTypes.h"
 #include "passes/Passes.h"
 
@@ -26,6 +27,50 @@ MemRefType attn::getBoundaryBufferType(RankedTensorType type) {
   return MemRefType::get(type.getShape(), type.getElementType(), layout);
 }
 
+/// The argument and its dimension that have the size of a dimension of `value`, a tensor or buffer. Knows
+/// what lowered attention computes its results with.
+static std::optional<std::pair<BlockArgument, int64_t>> findSize(Value value, int64_t dim) {
+  auto findDynamic = [&](ValueRange sizes) -> std::optional<std::pair<BlockArgument, int64_t>> {
+    ArrayRef<int64_t> shape = cast<ShapedType>(value.getType()).getShape();
+    Operation *size = sizes[llvm::count_if(shape.take_front(dim), ShapedType::isDynamic)].getDefiningOp();
+    if (auto known = dyn_cast_or_null<tensor::DimOp>(size))
+      if (std::optional<int64_t> index = known.getConstantIndex())
+        return findSize(known.getSource(), *index);
+    if (auto known = dyn_cast_or_null<memref::DimOp>(size))
+      if (std::optional<int64_t> index = known.getConstantIndex())
+        return findSize(known.getSource(), *index);
+    return std::nullopt;
+  };
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    if (isa<func::FuncOp>(argument.getOwner()->getParentOp()))
+      return std::pair(argument, dim);
+    return std::nullopt;
+  }
+  Operation *op = value.getDefiningOp();
+  if (isa<bufferization::ToTensorOp, bufferization::ToBufferOp, tensor::CastOp, memref::CastOp>(op))
+    return findSize(op->getOperand(0), dim);
+  if (auto alloc = dyn_cast<memref::AllocOp>(op))
+    return findDynamic(alloc.getDynamicSizes());
+  if (auto empty = dyn_cast<tensor::EmptyOp>(op))
+    return findDynamic(empty.getDynamicSizes());
+  if (auto destination = dyn_cast<DestinationStyleOpInterface>(op))
+    return findSize(destination.getTiedOpOperand(cast<OpResult>(value))->get(), dim);
+  return std::nullopt;
+}
+
+static ArrayAttr describeSizes(OpBuilder &b, Value value) {
+  SmallVector<Attribute> sizes;
+  for (auto [dim, size] : llvm::enumerate(cast<RankedTensorType>(value.getType()).getShape())) {
+    if (!ShapedType::isDynamic(size))
+      sizes.push_back(b.getI64IntegerAttr(size));
+    else if (auto source = findSize(value, static_cast<int64_t>(dim)))
+      sizes.push_back(b.getI64ArrayAttr({source->first.getArgNumber(), source->second}));
+    else
+      sizes.push_back(b.getArrayAttr({}));
+  }
+  return b.getArrayAttr(sizes);
+}
+
 /// Appends a buffer argument for each tensor result and writes the result there instead of returning it.
 static LogicalResult convertFunction(func::FuncOp function) {
   auto returnOp = dyn_cast<func::ReturnOp>(function.getBody().back().getTerminator());
@@ -40,8 +85,10 @@ static LogicalResult convertFunction(func::FuncOp function) {
     if (!type)
       continue;
     isTensor.set(i);
+    NamedAttrList attributes(function.getResultAttrDict(i));
+    attributes.set(attn::getResultAttrName(), describeSizes(b, value));
     if (failed(function.insertArgument(function.getNumArguments(), attn::getBoundaryBufferType(type),
-                                       function.getResultAttrDict(i), value.getLoc())))
+                                       attributes.getDictionary(b.getContext()), value.getLoc())))
       return failure();
     auto write = bufferization::MaterializeInDestinationOp::create(b, value.getLoc(), TypeRange(), value,
                                                                    function.getArguments().back());

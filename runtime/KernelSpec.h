@@ -133,6 +133,7 @@ struct ResultSpec {
   std::string name;
   ElementType type = ElementType::F32;
   std::vector<Expr> sizes; ///< The sizes that it has, one for each dimension.
+  bool zeroed = false; ///< Filled with zeros before the first kernel of each call; else not touched before.
 };
 
 /// What must hold for every call, beyond element types, ranks and sizes.

@@ -8,7 +8,7 @@
 // {"name": "causal",
 //  "parameters": [{"name": "query", "type": "bf16", "sizes": [{"dim": [0, 0]}, 16, {"dim": [0, 2]}, 128]},
 //                 {"name": "scale", "type": "f32", "scalar": true}],
-//  "results": [{"name": "out", "type": "bf16", "sizes": […]}],
+//  "results": [{"name": "out", "type": "bf16", "sizes": […], "zeroed": false}],
 //  "requirements": [{"condition": {"equal": [{"mod": [{"dim": [0, 1]}, {"dim": [1, 1]}]}, 0]}, "message":
 //  "…"}], "modules": [{"name": "forward", "source": "…"}], "variants": [{"name": "aligned", "condition":
 //  {"parameter_aligned": [0, 16]},
@@ -97,7 +97,10 @@ struct Writer {
   }
 
   static Json write(const ResultSpec &result) {
-    return {{"name", result.name}, {"type", getName(result.type)}, {"sizes", writeAll(result.sizes)}};
+    return {{"name", result.name},
+            {"type", getName(result.type)},
+            {"sizes", writeAll(result.sizes)},
+            {"zeroed", result.zeroed}};
   }
 
   static Json write(const Requirement &requirement) {
@@ -230,6 +233,7 @@ public:
     field(json, "name", result.name);
     field(json, "type", result.type);
     field(json, "sizes", result.sizes);
+    field(json, "zeroed", result.zeroed);
   }
 
   void read(const Json &json, Requirement &requirement) {

@@ -341,6 +341,44 @@ private:
 };
 } // namespace
 
+/// Fills a tensor of any strides with zeros: one memset for each run of consecutive elements.
+static Status fillWithZeros(const CudaDriver &driver, const TensorRef &tensor, cuda::Stream stream) {
+  struct Dimension {
+    int64_t size, stride;
+  };
+  std::vector<Dimension> outer;
+  for (int i = 0; i < tensor.rank; ++i) {
+    if (tensor.sizes[i] == 0)
+      return {};
+    if (tensor.sizes[i] > 1)
+      outer.push_back({tensor.sizes[i], tensor.strides[i]});
+  }
+  std::sort(outer.begin(), outer.end(), [](Dimension a, Dimension b) { return a.stride > b.stride; });
+  int64_t run = 1;
+  for (; !outer.empty() && outer.back().stride == run; outer.pop_back())
+    run *= outer.back().size;
+
+  int64_t elementBytes = getSizeInBytes(tensor.type);
+  std::vector<int64_t> position(outer.size());
+  for (bool isDone = false; !isDone;) {
+    int64_t offset = 0;
+    for (size_t i = 0; i < outer.size(); ++i)
+      offset += position[i] * outer[i].stride;
+    cuda::Result result =
+        driver.memsetD8Async(reinterpret_cast<cuda::DevicePointer>(tensor.data) + offset * elementBytes, 0,
+                             run * elementBytes, stream);
+    if (Status status = driver.check(result, "cuMemsetD8Async"); !status.ok())
+      return status;
+    isDone = true;
+    for (size_t i = outer.size(); isDone && i-- > 0;) {
+      isDone = ++position[i] == outer[i].size;
+      if (isDone)
+        position[i] = 0;
+    }
+  }
+  return {};
+}
+
 StatusOr<int64_t> GpuExecutable::getWorkspaceBytes(const std::vector<TensorRef> &parameters,
                                                    const std::vector<TensorRef> &results) const {
   StatusOr<size_t> variant = selectVariant(parameters, results);
@@ -399,6 +437,10 @@ Status GpuExecutable::launch(const std::vector<TensorRef> &parameters, const std
               driver.check(driver.memsetD8Async(workspace + placed[i].offset, 0, placed[i].bytes, stream),
                            "cuMemsetD8Async");
           !status.ok())
+        return status;
+  for (size_t i = 0; i < plan.results.size(); ++i)
+    if (plan.results[i].zeroed)
+      if (Status status = fillWithZeros(driver, results[i], stream); !status.ok())
         return status;
   for (size_t i = 0; i < variant.launches.size(); ++i) {
     const LaunchSpec &launch = variant.launches[i];

@@ -126,7 +126,7 @@ gpu.module @kernels {
       attn_tile.yield %result : f32
     }
     %staging = attn_tile.shared_reuse %query_tile "staging" : !attn_tile.shared<128x128xbf16> to !attn_tile.shared<128x128xbf16>
-    attn_tile.store %output via %staging to %out[%b, %h, %q_begin] rows(%q_rows) aligned : !output, via !attn_tile.shared<128x128xbf16>, !tensor
+    attn_tile.store %output via %staging to %out[%b, %h, %q_begin] rows(%q_rows) aligned : !output, !tensor via !attn_tile.shared<128x128xbf16>
     attn_tile.store_rows %row_max to %lse[%b, %h, %q_begin] rows(%q_rows) : !rows, !statistics
     gpu.return
   }

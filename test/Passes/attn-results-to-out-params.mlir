@@ -2,14 +2,34 @@
 
 // CHECK-LABEL: func.func @two(
 // CHECK-SAME:    %[[X:.*]]: tensor<?x8xf32> {bufferization.writable = false}, %[[S:.*]]: f32,
-// CHECK-SAME:    %[[FIRST:.*]]: memref<?x8xf32, strided<[?, 1], offset: ?>>,
-// CHECK-SAME:    %[[SECOND:.*]]: memref<f32, strided<[], offset: ?>>) -> f32
+// CHECK-SAME:    %[[FIRST:.*]]: memref<?x8xf32, strided<[?, 1], offset: ?>> {attn.result = {{\[}}[0, 0], 8]},
+// CHECK-SAME:    %[[SECOND:.*]]: memref<f32, strided<[], offset: ?>> {attn.result = []}) -> f32
 // CHECK:         bufferization.materialize_in_destination %[[X]] in restrict writable %[[FIRST]]
 // CHECK:         bufferization.materialize_in_destination %{{.*}} in restrict writable %[[SECOND]]
 // CHECK:         return %[[S]] : f32
 func.func @two(%x: tensor<?x8xf32>, %s: f32) -> (tensor<?x8xf32>, f32, tensor<f32>) {
   %t = tensor.from_elements %s : tensor<f32>
   return %x, %s, %t : tensor<?x8xf32>, f32, tensor<f32>
+}
+
+// The sizes of results, through allocations and destinations.
+
+// CHECK-LABEL: func.func @sizes(
+// CHECK-SAME:    %{{.*}}: tensor<?x?xf32> {bufferization.writable = false}, %{{.*}}: index,
+// CHECK-SAME:    %{{.*}}: memref<?x?xf32, strided<[?, 1], offset: ?>> {attn.result = {{\[}}[0, 1], []]},
+// CHECK-SAME:    %{{.*}}: memref<3x?xf32, strided<[?, 1], offset: ?>> {attn.result = [3, [0, 0]]})
+func.func @sizes(%x: tensor<?x?xf32>, %n: index) -> (tensor<?x?xf32>, tensor<3x?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %columns = tensor.dim %x, %c1 : tensor<?x?xf32>
+  %empty = tensor.empty(%columns, %n) : tensor<?x?xf32>
+  %filled = linalg.fill ins(%zero : f32) outs(%empty : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %buffer = bufferization.to_buffer %x : tensor<?x?xf32> to memref<?x?xf32>
+  %rows = memref.dim %buffer, %c0 : memref<?x?xf32>
+  %alloc = memref.alloc(%rows) : memref<3x?xf32>
+  %computed = bufferization.to_tensor %alloc restrict writable : memref<3x?xf32> to tensor<3x?xf32>
+  return %filled, %computed : tensor<?x?xf32>, tensor<3x?xf32>
 }
 
 // Private functions keep their results; their arguments may be written.

@@ -1,0 +1,40 @@
+//===- LaunchPlanBuilder.h - launch plans of lowered functions --------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A lowered function (`--attn-to-cuda-pipeline`) computes sizes from the dimensions of its parameters and
+// launches kernels:
+//
+//   | in the function                                    | in the plan |
+//   |----------------------------------------------------|-----------------------------------------------------|
+//   | argument                                           | parameter, named by the argument's NameLoc | |
+//   argument with `attn.result = [[0, 0], 4, [0, 2]]`  | result; its sizes are constants or [argument, dim] |
+//   | memref.dim, arith on indices                       | expression | | memref.alloc (named by its NameLoc)
+//   | workspace                                           | | linalg.fill with zero, before the first launch
+//   | `zeroed` of the workspace or result                 | | cf.assert | requirement | | gpu.launch_func |
+//   launch                                              |
+//
+// memref.cast and memref.dealloc mean nothing. Anything else is an error on the operation.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_CODEGEN_LAUNCHPLANBUILDER_H
+#define ATTN_CODEGEN_LAUNCHPLANBUILDER_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/KernelSpec.h"
+
+namespace attn::cuda {
+
+/// The plan of one function, from one or more modules that lower it in different ways, each through
+/// `buildEmissionPipeline`. A variant may be taken where the tensors that its kernels access in 16 bytes at a
+/// time
+/// (`aligned`) are aligned; the first such variant is.
+mlir::FailureOr<LaunchPlan> buildLaunchPlan(llvm::ArrayRef<mlir::func::FuncOp> variants);
+
+} // namespace attn::cuda
+
+#endif // ATTN_CODEGEN_LAUNCHPLANBUILDER_H
