@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The warps of a block form a grid of WarpsM x WarpsN; warp w stands at (w / WarpsN, w % WarpsN). A tile is
-// cut into WarpsM bands of rows and WarpsN bands of columns, one of each for a warp.
+// cut into WarpsM bands of rows and WarpsN bands of columns, one of each for a warp. A fragment whose grid
+// has fewer warps than the block exists once a group of so many warps: each group has its own content, and
+// may work on other tiles.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -32,7 +34,7 @@ struct Fragment {
   /// Where the first element of a thread stands in the whole tile. Element e of tile (i, j) is row_offset(i,
   /// e) rows and column_offset(j, e) columns further on.
   __device__ __forceinline__ static int first_row(uint32 thread) {
-    return int(thread / 32 / WarpsN * (M / WarpsM) + thread % 32 / 4);
+    return int(thread / 32 / WarpsN % WarpsM * (M / WarpsM) + thread % 32 / 4);
   }
   __device__ __forceinline__ static int first_column(uint32 thread) {
     return int(thread / 32 % WarpsN * (N / WarpsN) + thread % 4 * 2);
@@ -41,7 +43,7 @@ struct Fragment {
   __device__ __forceinline__ static constexpr int column_offset(int j, int e) { return 8 * j + e % 2; }
 
   /// The first row and column of this warp.
-  __device__ __forceinline__ static int warp_row() { return warp_index() / WarpsN * (M / WarpsM); }
+  __device__ __forceinline__ static int warp_row() { return warp_index() / WarpsN % WarpsM * (M / WarpsM); }
   __device__ __forceinline__ static int warp_column() { return warp_index() % WarpsN * (N / WarpsN); }
 
   /// Where element e of row tile i or column tile j stands in the whole tile.
@@ -64,12 +66,12 @@ struct RowVector {
   T data[kRowTiles][2];
 
   __device__ __forceinline__ static int first_row(uint32 thread) {
-    return int(thread / 32 / WarpsN * (M / WarpsM) + thread % 32 / 4);
+    return int(thread / 32 / WarpsN % WarpsM * (M / WarpsM) + thread % 32 / 4);
   }
   __device__ __forceinline__ static constexpr int row_offset(int i, int h) { return 16 * i + 8 * h; }
 
   __device__ __forceinline__ static int row(int i, int h) {
-    return warp_index() / WarpsN * (M / WarpsM) + lane_index() / 4 + 16 * i + 8 * h;
+    return warp_index() / WarpsN % WarpsM * (M / WarpsM) + lane_index() / 4 + 16 * i + 8 * h;
   }
 };
 

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "attn/backward.cuh"
 #include "attn/copy.cuh"
 #include "attn/fragment.cuh"
 #include "attn/map.cuh"

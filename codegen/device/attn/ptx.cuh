@@ -77,6 +77,31 @@ __device__ __forceinline__ void ldmatrix_x4_trans(uint32 (&matrices)[4], uint32 
                : "r"(shared));
 }
 
+#if __CUDA_ARCH__ >= 900
+/// The inverse of ldmatrix_x4, PTX ISA 9.7.14.5.16 (stmatrix).
+__device__ __forceinline__ void stmatrix_x4(uint32 shared, const uint32 (&matrices)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared),
+               "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3])
+               : "memory");
+}
+#endif
+
+//===----------------------------------------------------------------------===//
+// Named barriers, PTX ISA 9.7.13.1 (barrier)
+//===----------------------------------------------------------------------===//
+
+/// Waits until `Threads` threads have come to barrier Id, 1 to 15; 0 is that of __syncthreads.
+template <int Id, int Threads>
+__device__ __forceinline__ void barrier_sync() {
+  asm volatile("barrier.sync.aligned %0, %1;" ::"n"(Id), "n"(Threads) : "memory");
+}
+
+/// Comes to the barrier, and does not wait. What the thread wrote before is seen by those that do.
+template <int Id, int Threads>
+__device__ __forceinline__ void barrier_arrive() {
+  asm volatile("barrier.arrive.aligned %0, %1;" ::"n"(Id), "n"(Threads) : "memory");
+}
+
 //===----------------------------------------------------------------------===//
 // Matrix products, PTX ISA 9.7.14.5.8 (mma.m16n8k16) and 9.7.14.5.7 (mma.m16n8k8)
 //===----------------------------------------------------------------------===//
