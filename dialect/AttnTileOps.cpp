@@ -232,9 +232,34 @@ LogicalResult StoreRowsOp::verify() {
                          getFragment().getType(), "SO1");
 }
 
+LogicalResult RowDotOp::verify() {
+  if (failed(verifyLayout(*this, "the fragment", getRows().getType(), Layout::rows, "RD1")))
+    return failure();
+  SharedType type = getA().getType();
+  if (type != getB().getType() || !type.is2D() || type.getShape()[0] != getRows().getType().getShape()[0])
+    return emitOpError("expected two 2-D tiles of one type with the rows of ")
+           << getRows().getType() << ", got " << type << " and " << getB().getType() << " [RD1]";
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
-// Fragments to memory
+// Fragments from and to memory
 //===----------------------------------------------------------------------===//
+
+/// Constraints of an accumulator and its place in an f32 tensor.
+static LogicalResult verifyF32Place(Operation *op, FragmentType fragment, MemRefType type, size_t numIndices,
+                                    StringRef label) {
+  if (failed(verifyLayout(op, "the fragment", fragment, Layout::accumulator, label)))
+    return failure();
+  if (!type.getElementType().isF32())
+    return op->emitOpError("expected a tensor of f32, got ") << type << " [" << label << "]";
+  return verifyTilePlace(op, type, numIndices, fragment.getShape()[1], label, label);
+}
+
+LogicalResult LoadOp::verify() {
+  return verifyF32Place(*this, getFragment().getType(), cast<MemRefType>(getSource().getType()),
+                        getIndices().size(), "LD1");
+}
 
 LogicalResult StoreSharedOp::verify() {
   if (failed(verifyLayout(*this, "the fragment", getFragment().getType(), Layout::accumulator, "SS1")))
@@ -258,11 +283,6 @@ LogicalResult StoreOp::verify() {
 }
 
 LogicalResult AtomicAddOp::verify() {
-  FragmentType fragment = getFragment().getType();
-  auto target = cast<MemRefType>(getTarget().getType());
-  if (failed(verifyLayout(*this, "the fragment", fragment, Layout::accumulator, "AA1")))
-    return failure();
-  if (!target.getElementType().isF32())
-    return emitOpError("expected a target of f32, got ") << target << " [AA1]";
-  return verifyTilePlace(*this, target, getIndices().size(), fragment.getShape()[1], "AA1", "AA1");
+  return verifyF32Place(*this, getFragment().getType(), cast<MemRefType>(getTarget().getType()),
+                        getIndices().size(), "AA1");
 }

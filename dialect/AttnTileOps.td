@@ -318,9 +318,50 @@ def AttnTile_LoadRowsOp : AttnTile_Op<"load_rows"> {
   let hasVerifier = 1;
 }
 
+def AttnTile_RowDotOp : AttnTile_Op<"row_dot"> {
+  let summary = "Adds the dot product of each row of two shared tiles to its value in a rows fragment";
+  let description = [{
+    `rows[r] += sum_c a[r, c] * b[r, c]` in f32. Each thread of a row adds the columns that are its own: a later
+    `attn_tile.row_combine` makes the values those of the whole row.
+
+    Constraints:
+    - (RD1) a and b have one type, of two dimensions, and as many rows as the rows fragment.
+
+    Example:
+    ```mlir
+    attn_tile.row_dot %d_out_tile, %out_tile into %delta
+        : !attn_tile.shared<64x128xbf16>, !attn_tile.fragment<64xf32, rows, 4x1>
+    ```
+  }];
+  let arguments = (ins ReadsShared:$a, ReadsShared:$b, UpdatesFragment:$rows);
+  let assemblyFormat = "$a `,` $b `into` $rows attr-dict `:` type($a) `,` type($rows)";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
-// Fragments to memory
+// Fragments from and to memory
 //===----------------------------------------------------------------------===//
+
+def AttnTile_LoadOp : AttnTile_Op<"load"> {
+  let summary = "Loads an accumulator from rows of an f32 tensor";
+  let description = [{
+    `fragment[r, c] = source[indices…, first + r, c]`, where `first` is the last index, for r < rows; other rows, and columns
+    beyond the source's, are 0.
+
+    Constraints:
+    - (LD1) there is an index for each dimension of the source but the last, which is static, has stride 1 and at most the
+      fragment's columns; its elements are f32, and the fragment is an accumulator.
+
+    Example:
+    ```mlir
+    attn_tile.load %d_query_sum[%b, %h, %q_begin] rows(%rows) to %d_query
+        : memref<?x16x?x128xf32>, !attn_tile.fragment<64x128xf32, accumulator, 4x1>
+    ```
+  }];
+  let arguments = (ins ReadsGlobal:$source, Variadic<Index>:$indices, Index:$rows, WritesFragment:$fragment);
+  let assemblyFormat = "$source `[` $indices `]` `rows` `(` $rows `)` `to` $fragment attr-dict `:` type($source) `,` type($fragment)";
+  let hasVerifier = 1;
+}
 
 def AttnTile_StoreSharedOp : AttnTile_Op<"store_shared"> {
   let summary = "Writes an accumulator to a shared tile, rounded to its element type";

@@ -35,10 +35,15 @@ struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnline
     options.aligned = aligned;
     switch (op.getKind()) {
     case KernelKind::forward:
-      return lowerForwardToTile(op, options);
+      lowerForwardToTile(op, options);
+      return success();
+    case KernelKind::fused:
+      lowerFusedToTile(op, options);
+      return success();
     case KernelKind::dq:
     case KernelKind::dkdv:
-      return op.emitOpError("the kind ") << stringifyKernelKind(op.getKind()) << " has no GPU kernel yet";
+      return op.emitOpError("expected the kind forward or fused for a GPU, got ")
+             << stringifyKernelKind(op.getKind());
     }
     llvm_unreachable("unhandled kind");
   }

@@ -35,7 +35,6 @@ public:
 
 private:
   void allocateStorage();
-  void loopOverKeys(function_ref<void(Value, Value, Value)> body);
   void step(Value keyBegin, Value nextKeyBegin, Value masked);
   void applyRegions(Value keyBegin, Value masked);
   void softmax();
@@ -53,8 +52,9 @@ private:
   ImplicitLocOpBuilder &host;
   Value hostOut, hostLse, out, lse;
   // The block of the grid.
-  Value split, batch, head, kvHead, begin, end;
-  BlockRanges ranges;
+  Value split, batch, head, kvHead, begin;
+  /// Where the keys of the block end: those of its split.
+  Value keyEnd;
   // Storage.
   Value queryTile, keyTile, valueTile, scoresTile;
   Value scores, probabilities, output, rowMax, rowSum, rescale;
@@ -113,90 +113,6 @@ Value ForwardKernel::getShift(Value max) {
   return arith::SelectOp::create(b, isEmpty(max, f32(-INFINITY)), f32(0), max);
 }
 
-//===----------------------------------------------------------------------===//
-// The loop over blocks of keys
-//===----------------------------------------------------------------------===//
-
-/// Runs `body(keyBegin, nextKeyBegin, masked)` for every block of keys that meets a visited range.
-/// nextKeyBegin is `end` or more in the last one.
-void ForwardKernel::loopOverKeys(function_ref<void(Value, Value, Value)> body) {
-  Value step = index(blockN());
-  Value first = index(0), last = kvLen;
-  if (split) {
-    // Parts are whole blocks.
-    Value part = mul(ceilDiv(ceilDiv(kvLen, op.getSchedule().getKvSplits()), blockN()), step);
-    first = named(mul(split, part), "split_begin");
-    last = named(arith::MinSIOp::create(b, add(first, part), kvLen), "split_end");
-  }
-  // Each visited range as whole blocks; an empty one ends before it begins.
-  SmallVector<BlockRanges::Range> visited;
-  if (ranges.all)
-    visited.emplace_back(first, last);
-  for (auto [rangeBegin, rangeEnd] : ranges.visited) {
-    Value blockBegin =
-        mul(arith::DivSIOp::create(b, arith::MaxSIOp::create(b, rangeBegin, first), step), step);
-    Value blockEnd = arith::MinSIOp::create(b, rangeEnd, last);
-    if (ranges.visited.size() > 1)
-      blockEnd = arith::SelectOp::create(b, isLess(rangeBegin, rangeEnd), blockEnd, first);
-    visited.emplace_back(blockBegin, blockEnd);
-  }
-  auto isMasked = [&](Value keyBegin) {
-    Value keyEnd = add(keyBegin, step);
-    Value masked = isLess(last, keyEnd);
-    if (split)
-      masked = isLess(kvLen, keyEnd);
-    if (!ranges.all)
-      masked = arith::OrIOp::create(b, masked, meetsAny(b, ranges.masked, keyBegin, keyEnd));
-    return named(masked, "is_masked");
-  };
-
-  if (visited.size() == 1) {
-    Value kvBegin = named(visited[0].first, "kv_first"), kvEnd = named(visited[0].second, "kv_end");
-    ifThen(isLess(kvBegin, kvEnd), [&] { copyRows(key, batch, kvHead, kvBegin, kvLen, keyTile); });
-    CopyCommitOp::create(b);
-    auto loop = scf::ForOp::create(b, kvBegin, kvEnd, step);
-    loop.getInductionVar().setLoc(NameLoc::get(b.getStringAttr("kv_begin"), b.getLoc()));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    Value keyBegin = loop.getInductionVar();
-    Value next = named(add(keyBegin, step), "kv_next");
-    this->end = kvEnd;
-    body(keyBegin, next, isMasked(keyBegin));
-    return;
-  }
-
-  // The first block at or after `from` that meets a visited range; `last` without one.
-  auto findBlock = [&](Value from) {
-    Value found = last;
-    for (auto [blockBegin, blockEnd] : visited) {
-      Value candidate = arith::SelectOp::create(b, isLess(from, blockEnd),
-                                                arith::MaxSIOp::create(b, from, blockBegin), last);
-      found = arith::MinSIOp::create(b, found, candidate);
-    }
-    return found;
-  };
-  Value kvBegin = named(findBlock(first), "kv_first");
-  this->end = last;
-  ifThen(isLess(kvBegin, last), [&] { copyRows(key, batch, kvHead, kvBegin, kvLen, keyTile); });
-  CopyCommitOp::create(b);
-  auto loop = scf::WhileOp::create(
-      b, TypeRange(b.getIndexType()), ValueRange(kvBegin),
-      [&](OpBuilder &builder, Location loc, ValueRange carried) {
-        Value goesOn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, carried[0], last);
-        scf::ConditionOp::create(builder, loc, goesOn, carried);
-      },
-      [&](OpBuilder &builder, Location loc, ValueRange carried) {
-        OpBuilder::InsertionGuard guard(b);
-        b.restoreInsertionPoint(builder.saveInsertionPoint());
-        carried[0].setLoc(NameLoc::get(b.getStringAttr("kv_begin"), b.getLoc()));
-        Value next = named(findBlock(add(carried[0], step)), "kv_next");
-        body(carried[0], next, isMasked(carried[0]));
-        scf::YieldOp::create(b, next);
-        builder.restoreInsertionPoint(b.saveInsertionPoint());
-      });
-  loop.getBefore().getArgument(0).setLoc(NameLoc::get(b.getStringAttr("kv_begin"), b.getLoc()));
-}
-
 void ForwardKernel::step(Value keyBegin, Value nextKeyBegin, Value masked) {
   // All keys are there; all threads are done with the values of the block before.
   CopyWaitOp::create(b, 0);
@@ -209,7 +125,7 @@ void ForwardKernel::step(Value keyBegin, Value nextKeyBegin, Value masked) {
   // All values are there; all threads are done with the keys.
   CopyWaitOp::create(b, 0);
   gpu::BarrierOp::create(b);
-  ifThen(isLess(nextKeyBegin, end), [&] { copyRows(key, batch, kvHead, nextKeyBegin, kvLen, keyTile); });
+  ifThen(isLess(nextKeyBegin, keyEnd), [&] { copyRows(key, batch, kvHead, nextKeyBegin, kvLen, keyTile); });
   CopyCommitOp::create(b);
   applyRegions(keyBegin, masked);
   softmax();
@@ -270,8 +186,8 @@ void ForwardKernel::softmax() {
     // One multiply-add an element; the subtraction first is exact where it matters for f32.
     if (elementType.isF32())
       return {exp2(arith::MulFOp::create(b, arith::SubFOp::create(b, elements[1], shift), toBase2))};
-    Value scaled = arith::MulFOp::create(b, elements[1], toBase2);
-    return {exp2(arith::SubFOp::create(b, scaled, arith::MulFOp::create(b, shift, toBase2)))};
+    Value scaledShift = arith::MulFOp::create(b, arith::NegFOp::create(b, shift), toBase2);
+    return {exp2(math::FmaOp::create(b, elements[1], toBase2, scaledShift))};
   });
   RowReduceOp::create(b, Combine::add, scores, rowSum, /*partial=*/true);
   map(rescale, output, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
@@ -325,8 +241,24 @@ void ForwardKernel::build() {
   FillOp::create(b, output, f32(0));
   FillOp::create(b, rowMax, f32(-INFINITY));
   FillOp::create(b, rowSum, f32(0));
-  ranges = evaluateRanges(batch, head, begin, queryEnd);
-  loopOverKeys([&](Value keyBegin, Value next, Value masked) { step(keyBegin, next, masked); });
+  Streamed keys{"kv", index(0), kvLen, blockN()};
+  if (split) {
+    // Parts are whole blocks.
+    Value part = mul(ceilDiv(ceilDiv(kvLen, splits), blockN()), index(blockN()));
+    keys.begin = named(mul(split, part), "split_begin");
+    keys.end = named(arith::MinSIOp::create(b, add(keys.begin, part), kvLen), "split_end");
+  }
+  keyEnd = keys.end;
+  forEachVisitedBlock(
+      evaluateRanges(batch, head, begin, queryEnd), keys,
+      [&](Value first) {
+        ifThen(isLess(first, keyEnd), [&] { copyRows(key, batch, kvHead, first, kvLen, keyTile); });
+        CopyCommitOp::create(b);
+      },
+      [&](Value keyBegin, Value next, Value masked) {
+        Value ragged = isLess(kvLen, add(keyBegin, index(blockN())));
+        step(keyBegin, next, masked ? arith::OrIOp::create(b, masked, ragged).getResult() : ragged);
+      });
   CopyWaitOp::create(b, 0);
   finalise();
 
@@ -343,10 +275,9 @@ void ForwardKernel::build() {
                                                                 /*restrict=*/true, /*writable=*/true));
 }
 
-LogicalResult attn::lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options) {
+void attn::lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options) {
   ImplicitLocOpBuilder host(op.getLoc(), op);
   auto function = op->getParentOfType<FunctionOpInterface>();
   ForwardKernel(host, op, (function.getName() + "_forward").str(), options).build();
   op.erase();
-  return success();
 }

@@ -175,6 +175,85 @@ void OnlineTileKernel::mma(Value acc, Value a, Value b, bool transposeA, bool tr
 }
 
 //===----------------------------------------------------------------------===//
+// The loop over visited blocks
+//===----------------------------------------------------------------------===//
+
+void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Streamed &streamed,
+                                           function_ref<void(Value)> prologue,
+                                           function_ref<void(Value, Value, Value)> body) {
+  Value step = index(streamed.blockSize);
+  Value first = streamed.begin, last = streamed.end;
+  // Each visited range as whole blocks; an empty one ends before any block.
+  SmallVector<BlockRanges::Range> visited;
+  if (ranges.all)
+    visited.emplace_back(first, last);
+  for (auto [rangeBegin, rangeEnd] : ranges.visited) {
+    Value blockBegin = mul(arith::DivSIOp::create(b, arith::MaxSIOp::create(b, rangeBegin, first), step), step);
+    Value blockEnd = arith::MinSIOp::create(b, rangeEnd, last);
+    if (ranges.visited.size() > 1)
+      blockEnd = arith::SelectOp::create(b, isLess(rangeBegin, rangeEnd), blockEnd, first);
+    visited.emplace_back(blockBegin, blockEnd);
+  }
+  auto name = [&](StringRef what) { return (streamed.prefix + what).str(); };
+  auto nameArgument = [&](BlockArgument argument) {
+    argument.setLoc(NameLoc::get(b.getStringAttr(name("_begin")), b.getLoc()));
+  };
+  auto runBody = [&](Value begin, Value next) {
+    Value masked;
+    if (!ranges.all && !ranges.masked.empty())
+      masked = named(meetsAny(b, ranges.masked, begin, add(begin, step)), "is_masked");
+    body(begin, named(next, name("_next")), masked);
+  };
+
+  if (visited.size() == 1) {
+    auto [begin, end] = visited.front();
+    named(begin, name("_first"));
+    named(end, name("_end"));
+    // An empty range may begin anywhere.
+    prologue(ranges.all ? begin : arith::SelectOp::create(b, isLess(begin, end), begin, last).getResult());
+    auto loop = scf::ForOp::create(b, begin, end, step);
+    nameArgument(cast<BlockArgument>(loop.getInductionVar()));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value next = add(loop.getInductionVar(), step);
+    // The loop may end before the dimension does.
+    if (!ranges.all)
+      next = arith::SelectOp::create(b, isLess(next, end), next, last);
+    runBody(loop.getInductionVar(), next);
+    return;
+  }
+
+  // The first block at or after `from` that meets a visited range; `last` without one.
+  auto findBlock = [&](Value from) {
+    Value found = last;
+    for (auto [blockBegin, blockEnd] : visited) {
+      Value candidate = arith::SelectOp::create(b, isLess(from, blockEnd),
+                                                arith::MaxSIOp::create(b, from, blockBegin), last);
+      found = arith::MinSIOp::create(b, found, candidate);
+    }
+    return found;
+  };
+  Value begin = named(findBlock(first), name("_first"));
+  prologue(begin);
+  auto loop = scf::WhileOp::create(
+      b, TypeRange(b.getIndexType()), ValueRange(begin),
+      [&](OpBuilder &builder, Location loc, ValueRange carried) {
+        Value goesOn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, carried[0], last);
+        scf::ConditionOp::create(builder, loc, goesOn, carried);
+      },
+      [&](OpBuilder &builder, Location, ValueRange carried) {
+        OpBuilder::InsertionGuard guard(b);
+        b.restoreInsertionPoint(builder.saveInsertionPoint());
+        Value next = findBlock(add(carried[0], step));
+        runBody(carried[0], next);
+        scf::YieldOp::create(b, next);
+        builder.restoreInsertionPoint(b.saveInsertionPoint());
+      });
+  nameArgument(loop.getBefore().getArgument(0));
+  nameArgument(loop.getAfter().getArgument(0));
+}
+
+//===----------------------------------------------------------------------===//
 // Regions
 //===----------------------------------------------------------------------===//
 

@@ -93,6 +93,20 @@ protected:
 
   BlockRanges evaluateRanges(mlir::Value batch, mlir::Value head, mlir::Value begin, mlir::Value end);
 
+  /// A dimension that a kernel streams in blocks, from `begin` (a multiple of `blockSize`) to `end`; `prefix`
+  /// begins the names of its positions ("kv").
+  struct Streamed {
+    llvm::StringRef prefix;
+    mlir::Value begin, end;
+    int64_t blockSize;
+  };
+  /// Runs `body(begin, next, masked)` for every block of `streamed` that meets a visited range, in order.
+  /// `next` is where the next one begins, `end` or more after the last; `masked` is null where no block is.
+  /// `prologue(first)` comes before the loop; `first` is `end` or more where there is no block.
+  void forEachVisitedBlock(const BlockRanges &ranges, const Streamed &streamed,
+                           llvm::function_ref<void(mlir::Value)> prologue,
+                           llvm::function_ref<void(mlir::Value, mlir::Value, mlir::Value)> body);
+
   /// Copies a block of rows of a (batch, head, row, dim) buffer into a tile.
   void copyRows(mlir::Value buffer, mlir::Value batch, mlir::Value head, mlir::Value begin,
                 mlir::Value length, mlir::Value tile);
@@ -105,6 +119,7 @@ protected:
   mlir::Value inlineScore(mlir::Value score, mlir::Value batch, mlir::Value head, mlir::Value query,
                           mlir::Value key);
   mlir::Value inlineMask(mlir::Value batch, mlir::Value head, mlir::Value query, mlir::Value key);
+  RegionInlining getInlining(bool speculative);
 
   OnlineAttentionOp op;
   const TileLoweringOptions &options;
@@ -115,13 +130,12 @@ protected:
   mlir::Value query, key, value;
   mlir::Value batches, qHeads, kvHeads, qLen, kvLen, group;
   llvm::SmallVector<mlir::Value> captures;
-
-private:
-  RegionInlining getInlining(bool speculative);
 };
 
 /// Appends the host's work for the operation and replaces it.
-mlir::LogicalResult lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
+void lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
+void lowerFusedToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
+void lowerDeltaToTile(DeltaOp op, const TileLoweringOptions &options);
 
 } // namespace attn
 

@@ -242,7 +242,23 @@ func.func @f(%r: !attn_tile.fragment<64xf32, rows, 4x1>, %lse: memref<?x?x?xf32>
 // -----
 
 func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %sum: memref<?x?x?x64xf16>, %i: index) {
-  // expected-error @below {{expected a target of f32, got 'memref<?x?x?x64xf16>' [AA1]}}
+  // expected-error @below {{expected a tensor of f32, got 'memref<?x?x?x64xf16>' [AA1]}}
   attn_tile.atomic_add %a to %sum[%i, %i, %i] rows(%i) : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, memref<?x?x?x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %sum: memref<?x?x?x80xf32>, %i: index) {
+  // expected-error @below {{expected a static last dimension of stride 1 and at most 64 elements, got 'memref<?x?x?x80xf32>' [LD1]}}
+  attn_tile.load %sum[%i, %i, %i] rows(%i) to %a : memref<?x?x?x80xf32>, !attn_tile.fragment<64x64xf32, accumulator, 4x1>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.shared<64x64xf16>, %r: !attn_tile.fragment<128xf32, rows, 4x1>) {
+  // expected-error @below {{expected two 2-D tiles of one type with the rows of '!attn_tile.fragment<128xf32, rows, 4x1>', got '!attn_tile.shared<64x64xf16>' and '!attn_tile.shared<64x64xf16>' [RD1]}}
+  attn_tile.row_dot %a, %a into %r : !attn_tile.shared<64x64xf16>, !attn_tile.fragment<128xf32, rows, 4x1>
   return
 }
