@@ -52,7 +52,8 @@ def Attn_LoopOrder : Attn_Enum<"LoopOrder", "which loop over blocks is the outer
     I32EnumAttrCase<"query_outer", 0>, I32EnumAttrCase<"key_outer", 1>]>;
 
 def Attn_KernelKind : Attn_Enum<"KernelKind", "what one online attention computes", [
-    I32EnumAttrCase<"forward", 0>, I32EnumAttrCase<"dq", 1>, I32EnumAttrCase<"dkdv", 2>]>;
+    I32EnumAttrCase<"forward", 0>, I32EnumAttrCase<"dq", 1>, I32EnumAttrCase<"dkdv", 2>,
+    I32EnumAttrCase<"fused", 3>]>;
 def Attn_KernelKindAttr : EnumAttr<Attn_Dialect, Attn_KernelKind, "kernel_kind">;
 
 //===----------------------------------------------------------------------===//

@@ -304,11 +304,17 @@ LogicalResult OnlineAttentionOp::verify() {
     return emitOpError("expected kv_splits = 1 and order = query_outer for a gradient, got ")
            << schedule << " [O5]";
 
+  // dq and fused add the gradients of captures.
+  bool hasCaptures = getKind() == KernelKind::dq || getKind() == KernelKind::fused;
   ResultRange results = getResults();
-  size_t numResults = getKind() == KernelKind::dq ? 1 : 2;
-  if (results.size() < numResults || (getKind() != KernelKind::dq && results.size() != numResults))
+  size_t numResults = getKind() == KernelKind::dq ? 1 : getKind() == KernelKind::fused ? 3 : 2;
+  if (results.size() < numResults || (!hasCaptures && results.size() != numResults))
     return emitOpError("expected ") << numResults << " results of " << stringifyKernelKind(getKind())
                                     << ", got " << results.size() << " [O2]";
+  auto verifyGradientOf = [&](StringRef name, Value result, Value operand) {
+    return verifyRows(*this, name, result.getType(), cast<RankedTensorType>(operand.getType()).getShape(),
+                      element, "O2");
+  };
   switch (getKind()) {
   case KernelKind::forward:
     if (isSplit) {
@@ -319,14 +325,16 @@ LogicalResult OnlineAttentionOp::verify() {
         failed(verifyRows(*this, "out", results[0].getType(), outShape, isSplit ? compute : element, "O2")) ||
         failed(verifyTensor(*this, "lse", results[1].getType(), rowShape, compute, "O2")));
   case KernelKind::dq:
-    return failure(failed(verifyRows(*this, "d_query", results[0].getType(), getQuery().getType().getShape(),
-                                     element, "O2")) ||
+    return failure(failed(verifyGradientOf("d_query", results[0], getQuery())) ||
                    failed(verifyCaptureGradients(*this, results.drop_front().getTypes(), "O2")));
   case KernelKind::dkdv:
-    return failure(failed(verifyRows(*this, "d_key", results[0].getType(), getKey().getType().getShape(),
-                                     element, "O2")) ||
-                   failed(verifyRows(*this, "d_value", results[1].getType(), getValue().getType().getShape(),
-                                     element, "O2")));
+    return failure(failed(verifyGradientOf("d_key", results[0], getKey())) ||
+                   failed(verifyGradientOf("d_value", results[1], getValue())));
+  case KernelKind::fused:
+    return failure(failed(verifyGradientOf("d_query", results[0], getQuery())) ||
+                   failed(verifyGradientOf("d_key", results[1], getKey())) ||
+                   failed(verifyGradientOf("d_value", results[2], getValue())) ||
+                   failed(verifyCaptureGradients(*this, results.drop_front(3).getTypes(), "O2")));
   }
   llvm_unreachable("unhandled kernel kind");
 }
@@ -349,6 +357,12 @@ LogicalResult OnlineAttentionOp::verifyRegions() {
 //===----------------------------------------------------------------------===//
 // attn.merge, and the operations inside regions
 //===----------------------------------------------------------------------===//
+
+LogicalResult DeltaOp::verify() {
+  RankedTensorType out = getOut().getType();
+  return verifyTensor(*this, "delta", getDelta().getType(), out.getShape().take_front(3),
+                      getComputeType(out.getElementType()), "D1");
+}
 
 LogicalResult MergeOp::verify() {
   RankedTensorType out = getOut().getType();

@@ -171,8 +171,10 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
     | `forward` | none | of queries | out, lse |
     | `dq` | lse, delta, d_out | of queries | d_query, then the gradient of each floating capture |
     | `dkdv` | lse, delta, d_out | of keys | d_key, d_value |
+    | `fused` | lse, delta, d_out | of keys | d_query, d_key, d_value, then the gradient of each floating capture |
 
-    `delta` is `sum_c d_out[c] * out[c] - d_lse`, of the type of lse. With `kv_splits = S > 1` the results of `forward` have a
+    `delta` is that of `attn.delta`. `fused` computes each tile of scores once, where `dq` and `dkdv` compute it twice, but its
+    blocks add to d_query in an order that is not determined. With `kv_splits = S > 1` the results of `forward` have a
     leading dimension of S (part p of a row covers keys `[p * ceil(kv_len / S), (p + 1) * ceil(kv_len / S))`), and out is in
     the compute type.
 
@@ -189,7 +191,7 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
     region; all is visited and full.
 
     Constraints: those of the operation it plans for the operands and regions that it shares, and
-    - (O1) `dq` and `dkdv` have lse, delta and d_out, and a gradient region exactly where there is a score region;
+    - (O1) `dq`, `dkdv` and `fused` have lse, delta and d_out, and a gradient region exactly where there is a score region;
       `forward` has none of them.
     - (O2) the results have the types of the table.
     - (O3) constraint (S2) of the schedule.
@@ -223,8 +225,36 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     /// Whether blocks of keys, not of queries, are the unit of work.
-    bool blocksKeys() { return getKind() == KernelKind::dkdv; }
+    bool blocksKeys() { return getKind() == KernelKind::dkdv || getKind() == KernelKind::fused; }
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// attn.delta
+//===----------------------------------------------------------------------===//
+
+def Attn_DeltaOp : Attn_Op<"delta", [Pure, AllTypesMatch<["d_out", "out"]>,
+    OptionalTypesMatchWith<"d_lse has the type of delta", "delta", "d_lse", "$_self">]> {
+  let summary = "What softmax subtracts from the gradient of each score of a row";
+  let description = [{
+    `delta = sum_c d_out[c] * out[c] - d_lse`, without d_lse where it is missing: the gradient of a score s is
+    `p * (d_p - delta)`, with p its probability and d_p the dot product of d_out and its value.
+
+    Where a row gives all its weight to one key, out is the value of that key, and d_p - delta has to be 0: the sum is
+    computed like the products of the kernels.
+
+    Constraints:
+    - (D1) delta, and d_lse, has the shape of out without its last dimension, and the compute type of out's elements.
+
+    Example:
+    ```mlir
+    %delta = attn.delta %d_out, %out : tensor<1x8x?x64xbf16>, tensor<1x8x?xf32>
+    ```
+  }];
+  let arguments = (ins Attn_Tensor4D:$d_out, Attn_Tensor4D:$out, Optional<Attn_RowTensor>:$d_lse);
+  let results = (outs Attn_RowTensor:$delta);
+  let assemblyFormat = "$d_out `,` $out (`,` $d_lse^)? attr-dict `:` type($d_out) `,` type($delta)";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//

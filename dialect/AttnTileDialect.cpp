@@ -64,8 +64,9 @@ LogicalResult KernelAttr::verify(function_ref<InFlightDiagnostic()> emitError, i
 //===----------------------------------------------------------------------===//
 
 static void printShape(AsmPrinter &printer, ArrayRef<int64_t> shape, Type elementType) {
-  printer.printDimensionList(shape);
-  printer << 'x' << elementType;
+  for (int64_t size : shape)
+    printer << size << 'x';
+  printer << elementType;
 }
 
 static ParseResult parseShape(AsmParser &parser, SmallVectorImpl<int64_t> &shape, FloatType &elementType) {
@@ -117,7 +118,7 @@ Type FragmentType::parse(AsmParser &parser) {
     return {};
   std::optional<Layout> layout = symbolizeLayout(keyword);
   if (!layout) {
-    parser.emitError(location, "expected accumulator, operand_a or rows, got ") << keyword;
+    parser.emitError(location, "expected accumulator, operand_a, rows or thread, got ") << keyword;
     return {};
   }
   if (parser.parseComma() ||
@@ -139,14 +140,17 @@ LogicalResult FragmentType::verify(function_ref<InFlightDiagnostic()> emitError,
                                    FloatType elementType, Layout layout, ArrayRef<int64_t> warps) {
   bool isOperand = layout == Layout::operand_a;
   bool hasType = isOperand ? elementType.isF16() || elementType.isBF16() : elementType.isF32();
-  if (shape.size() != (layout == Layout::rows ? 1 : 2) || !hasType) // (TF1)
+  static constexpr StringLiteral dimensions[] = {"no dimension", "one dimension", "two dimensions"};
+  size_t rank = layout == Layout::thread ? 0 : layout == Layout::rows ? 1 : 2;
+  if (shape.size() != rank || !hasType) // (TF1)
     return emitError() << "expected a fragment of layout " << stringifyLayout(layout) << " to have "
-                       << (layout == Layout::rows ? "one dimension" : "two dimensions") << " of "
+                       << dimensions[rank] << " of "
                        << (isOperand ? "f16 or bf16" : "f32") << ", got [" << shape << "] of " << elementType
                        << " [TF1]";
-  bool isValid = warps.size() == 2 && warps[0] >= 1 && warps[1] >= 1 && shape[0] >= 1 &&
-                 shape[0] % (16 * warps[0]) == 0 && (!isOperand || warps[1] == 1);
-  if (isValid && shape.size() == 2)
+  bool isValid = warps.size() == 2 && warps[0] >= 1 && warps[1] >= 1 && (!isOperand || warps[1] == 1);
+  if (isValid && rank > 0)
+    isValid = shape[0] >= 1 && shape[0] % (16 * warps[0]) == 0;
+  if (isValid && rank == 2)
     isValid = shape[1] >= 1 && shape[1] % ((isOperand ? 16 : 8) * warps[1]) == 0;
   if (!isValid) // (TF2)
     return emitError()
@@ -157,6 +161,8 @@ LogicalResult FragmentType::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 int64_t FragmentType::getRegisters() const {
+  if (getLayout() == Layout::thread)
+    return 1;
   int64_t elements = getShape()[0] / (16 * getWarps()[0]) * 2; // rows of a thread
   if (!isRows())
     elements *= getShape()[1] / (8 * getWarps()[1]) * 2;

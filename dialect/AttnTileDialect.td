@@ -51,7 +51,8 @@ class AttnTile_Enum<string name, string summary, list<I32EnumAttrCase> cases> : 
 }
 
 def AttnTile_Layout : AttnTile_Enum<"Layout", "which thread holds which element of a fragment", [
-    I32EnumAttrCase<"accumulator", 0>, I32EnumAttrCase<"operand_a", 1>, I32EnumAttrCase<"rows", 2>]>;
+    I32EnumAttrCase<"accumulator", 0>, I32EnumAttrCase<"operand_a", 1>, I32EnumAttrCase<"rows", 2>,
+    I32EnumAttrCase<"thread", 3>]>;
 
 def AttnTile_Atom : AttnTile_Enum<"Atom", "the instruction that a tile product is made of", [
     I32EnumAttrCase<"fma", 0>, I32EnumAttrCase<"mma_sync", 1>, I32EnumAttrCase<"mma_sync_tf32", 2>]>;
@@ -131,10 +132,11 @@ def AttnTile_FragmentType : AttnTile_Type<"Fragment", "fragment"> {
     |---|---|
     | `accumulator` | f32, the fragment of C and D: lane l has rows l / 4 and l / 4 + 8, columns 2 (l % 4) and the next, of every 8 |
     | `operand_a` | f16 or bf16, the fragment of A; what an accumulator becomes, in the same lanes, when it is converted |
+    | `thread` | f32, no dimension: one number a thread, that of no element |
     | `rows` | f32, one dimension: the rows that the lane has in an accumulator, the same in its four lanes and in every warp column |
 
     Constraints:
-    - (TF1) `accumulator` and `operand_a` have two dimensions, `rows` has one; elements are as in the table.
+    - (TF1) `accumulator` and `operand_a` have two dimensions, `rows` has one, `thread` none; elements are as in the table.
     - (TF2) the rows are a multiple of 16 * warps[0], the columns of 8 * warps[1] (16 for `operand_a`, which has one warp
       column).
 

@@ -197,6 +197,18 @@ void MapOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName
     setName(region.getArgument(1), "column");
 }
 
+LogicalResult AccumulateOp::verify() {
+  return verifyLayout(*this, "the sum", getSum().getType(), Layout::thread, "AC1");
+}
+
+LogicalResult FlushSumOp::verify() {
+  auto target = cast<MemRefType>(getTarget().getType());
+  if (static_cast<int64_t>(getIndices().size()) != target.getRank() || !target.getElementType().isF32())
+    return emitOpError("expected f32 elements and an index for each dimension of ")
+           << target << ", got " << getIndices().size() << " [FS1]";
+  return verifyLayout(*this, "the sum", getSum().getType(), Layout::thread, "FS1");
+}
+
 LogicalResult ConvertOp::verify() {
   FragmentType source = getSource().getType(), target = getTarget().getType();
   if (source.getLayout() != Layout::accumulator || target.getLayout() != Layout::operand_a ||
@@ -236,9 +248,9 @@ LogicalResult RowDotOp::verify() {
   if (failed(verifyLayout(*this, "the fragment", getRows().getType(), Layout::rows, "RD1")))
     return failure();
   SharedType type = getA().getType();
-  if (type != getB().getType() || !type.is2D() || type.getShape()[0] != getRows().getType().getShape()[0])
-    return emitOpError("expected two 2-D tiles of one type with the rows of ")
-           << getRows().getType() << ", got " << type << " and " << getB().getType() << " [RD1]";
+  if (!type.is2D() || type.getShape()[0] != getRows().getType().getShape()[0])
+    return emitOpError("expected 2-D tiles with the rows of ")
+           << getRows().getType() << ", got " << type << " [RD1]";
   return success();
 }
 

@@ -238,6 +238,38 @@ def AttnTile_YieldOp : AttnTile_Op<"yield", [Pure, Terminator, HasParent<"MapOp"
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
+def AttnTile_AccumulateOp : AttnTile_Op<"accumulate"> {
+  let summary = "Adds to the sum of a thread, inside a map";
+  let description = [{
+    For what is summed over all elements, such as the gradient of a scalar: each thread sums what its elements give, and
+    `attn_tile.flush_sum` adds these sums up.
+
+    Constraints:
+    - (AC1) sum is a `thread` fragment.
+
+    Example: `attn_tile.accumulate %value into %sum : !attn_tile.fragment<f32, thread, 4x2>`
+  }];
+  let arguments = (ins F32:$value, UpdatesFragment:$sum);
+  let assemblyFormat = "$value `into` $sum attr-dict `:` type($sum)";
+  let hasVerifier = 1;
+}
+
+def AttnTile_FlushSumOp : AttnTile_Op<"flush_sum"> {
+  let summary = "Adds the sums of all threads to one element of a tensor";
+  let description = [{
+    `target[indices…] += sum over the threads of the block`, at once; other blocks may add to it as well. The order of
+    additions is unspecified. Nothing is added, and the element is not touched, where the sum is 0.
+
+    Constraints:
+    - (FS1) sum is a `thread` fragment; there is an index for each dimension of the target, whose elements are f32.
+
+    Example: `attn_tile.flush_sum %sum to %d_slopes[%h] : !attn_tile.fragment<f32, thread, 4x2>, memref<16xf32>`
+  }];
+  let arguments = (ins ReadsFragment:$sum, Arg<AnyStridedMemRef, "", [MemRead, MemWrite]>:$target, Variadic<Index>:$indices);
+  let assemblyFormat = "$sum `to` $target `[` $indices `]` attr-dict `:` type($sum) `,` type($target)";
+  let hasVerifier = 1;
+}
+
 def AttnTile_ConvertOp : AttnTile_Op<"convert"> {
   let summary = "Rounds an accumulator to an operand of the next product, in registers";
   let description = [{
@@ -318,14 +350,14 @@ def AttnTile_LoadRowsOp : AttnTile_Op<"load_rows"> {
   let hasVerifier = 1;
 }
 
-def AttnTile_RowDotOp : AttnTile_Op<"row_dot"> {
+def AttnTile_RowDotOp : AttnTile_Op<"row_dot", [AllTypesMatch<["a", "b"]>]> {
   let summary = "Adds the dot product of each row of two shared tiles to its value in a rows fragment";
   let description = [{
     `rows[r] += sum_c a[r, c] * b[r, c]` in f32. Each thread of a row adds the columns that are its own: a later
     `attn_tile.row_combine` makes the values those of the whole row.
 
     Constraints:
-    - (RD1) a and b have one type, of two dimensions, and as many rows as the rows fragment.
+    - (RD1) a and b have two dimensions, and as many rows as the rows fragment.
 
     Example:
     ```mlir

@@ -18,7 +18,7 @@ ShapeClass ShapeClass::get(AttentionOpInterface op, KernelKind kind) {
     return ShapedType::isDynamic(size) ? std::nullopt : std::optional<int64_t>(size);
   };
   ArrayRef<int64_t> query = op.getQuery().getType().getShape();
-  ArrayRef<int64_t> heads = kind == KernelKind::dkdv ? op.getKey().getType().getShape() : query;
+  ArrayRef<int64_t> heads = kind == KernelKind::dkdv || kind == KernelKind::fused ? op.getKey().getType().getShape() : query;
   ShapeClass shape{kind,
                    op.getHeadDim(),
                    op.getValueDim(),
@@ -65,6 +65,7 @@ static void measure(ScheduleCandidate &candidate, const ShapeClass &shape) {
     candidate.totalBytes = bytes * (2 * m * n + (d + c) * (m + n) + d * m);
     break;
   case KernelKind::dkdv:
+  case KernelKind::fused:
     candidate.hotBytes = bytes * (2 * m * n + std::max(d, c) * (m + n));
     candidate.totalBytes = bytes * (2 * m * n + (d + c) * (m + n) + (d + c) * n);
     break;

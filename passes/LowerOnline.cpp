@@ -255,6 +255,9 @@ struct LowerOnlinePass : attn::impl::LowerOnlinePassBase<LowerOnlinePass> {
       case KernelKind::dkdv:
         lowerOnlineDkdv(builder, op);
         break;
+      case KernelKind::fused:
+        op.emitOpError("expected the kind dq or dkdv for a CPU, got fused");
+        return signalPassFailure();
       }
     }
   }

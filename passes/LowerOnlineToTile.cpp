@@ -7,6 +7,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -54,6 +55,12 @@ struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnline
     for (OnlineAttentionOp op : ops)
       if (failed(lower(op)))
         return signalPassFailure();
+    SmallVector<DeltaOp> deltas;
+    getOperation()->walk([&](DeltaOp op) { deltas.push_back(op); });
+    TileLoweringOptions options;
+    options.aligned = aligned;
+    for (DeltaOp op : deltas)
+      lowerDeltaToTile(op, options);
   }
 };
 } // namespace

@@ -137,8 +137,8 @@ def SetTargetPass : Pass<"attn-set-target", "::mlir::ModuleOp"> {
 def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
   let summary = "Plan attention: choose a schedule and find the ranges that each block visits";
   let description = [{
-    Replaces `attn.attention` by an `attn.online_attention forward`, and `attn.attention_backward` by the computation of delta
-    (a row sum) and two of them, `dq` and `dkdv`. The schedule is chosen by a pure function of shape, element type and
+    Replaces `attn.attention` by an `attn.online_attention forward`, and `attn.attention_backward` by an `attn.delta` and,
+    for a CPU, two of them, `dq` and `dkdv`, for a GPU one, `fused`. The schedule is chosen by a pure function of shape, element type and
     target (`passes/ChooseSchedule.h`), or given by the options; the ranges come from the mask region
     (`passes/MaskStructure.h`). Each candidate of the choice is a remark of category `attn-plan`, with the reason why it lost.
 
@@ -151,8 +151,7 @@ def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
     Option<"blockM", "block-m", "int64_t", "0", "Queries in a block; 0 chooses">,
     Option<"blockN", "block-n", "int64_t", "0", "Keys in a block; 0 chooses">,
     Option<"keyOuter", "key-outer", "bool", "false", "Forward: blocks of keys in the outer loop (FlashAttention-1)">];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect",
-                           "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def SplitKvPass : Pass<"attn-split-kv", "::mlir::ModuleOp"> {
@@ -194,8 +193,9 @@ def LowerOnlinePass : Pass<"attn-lower-online", "::mlir::ModuleOp"> {
 def LowerOnlineToTilePass : Pass<"attn-lower-online-to-tile", "::mlir::ModuleOp"> {
   let summary = "Lower online attention to kernels of the attn_tile dialect for a GPU";
   let description = [{
-    Each `attn.online_attention` becomes a kernel (a `gpu.func` in a `gpu.module` of its own) and its launch, over
-    `bufferization.to_buffer` of the operands; the results are new buffers. The kernels are of the portable schedule family:
+    Each `attn.online_attention` (`forward` or `fused`) and each `attn.delta` becomes a kernel (a `gpu.func` in a `gpu.module`
+    of its own) and its launch, over `bufferization.to_buffer` of the operands; the results are new buffers. The gradient of
+    the queries is summed in f32 by atomic additions, and rounded by another kernel. The kernels are of the portable schedule family:
     tensor cores through `mma.sync`, asynchronous copies, no instruction newer than sm_80. They are right for all lengths,
     batches, heads and strides; with `aligned` they copy rows by 16 bytes, so bases and strides have to be multiples of that.
 
@@ -206,9 +206,19 @@ def LowerOnlineToTilePass : Pass<"attn-lower-online-to-tile", "::mlir::ModuleOp"
   }];
   let options = [Option<"aligned", "aligned", "bool", "true", "Bases and strides are multiples of 16 bytes">];
   let dependentDialects = ["::attn::tile::AttnTileDialect", "::mlir::arith::ArithDialect",
-                           "::mlir::bufferization::BufferizationDialect", "::mlir::gpu::GPUDialect",
+                           "::mlir::bufferization::BufferizationDialect", "::mlir::gpu::GPUDialect", "::mlir::linalg::LinalgDialect",
                            "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
                            "::mlir::tensor::TensorDialect"];
+}
+
+def LowerDeltaPass : Pass<"attn-lower-delta", "::mlir::ModuleOp"> {
+  let summary = "Lower attn.delta to linalg for the CPU";
+  let description = [{
+    Each `attn.delta` becomes a `linalg.generic` over the rows that sums like the products of the CPU kernels: in parts, with
+    the same multiply-add.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect"];
 }
 
 def LowerMergePass : Pass<"attn-lower-merge", "::mlir::ModuleOp"> {

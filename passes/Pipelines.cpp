@@ -66,6 +66,7 @@ void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &optio
 void attn::buildAttentionPipeline(OpPassManager &pm, const CpuPipelineOptions &options) {
   buildPlanPipeline(pm, options);
   pm.addPass(createLowerMergePass());
+  pm.addPass(createLowerDeltaPass());
   pm.addPass(createLowerOnlinePass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

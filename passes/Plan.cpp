@@ -5,15 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/ChooseSchedule.h"
-#include "passes/CpuTile.h"
 #include "passes/MaskStructure.h"
 #include "passes/Passes.h"
 #include "passes/RegionUtils.h"
@@ -26,64 +20,6 @@ namespace attn {
 #define GEN_PASS_DEF_PLANPASS
 #include "passes/Passes.h.inc"
 } // namespace attn
-
-/// delta = sum over value_dim of d_out * out, minus d_lse: what softmax subtracts from the gradient of each
-/// score of a row.
-///
-/// The sum is that of the kernels' products, in the same parts and with the same multiply-add (which is fused
-/// only where the target can): where a row gives all its weight to one key, out is the value of that key, and
-/// d_out * v^T - delta has to be 0 to the last bit.
-static Value buildDelta(ImplicitLocOpBuilder &b, AttentionBackwardOp op) {
-  RankedTensorType rowType = op.getLse().getType();
-  Type compute = op.getComputeType();
-  SmallVector<Value> dynamicDims;
-  for (int64_t dim = 0; dim < 3; ++dim)
-    if (rowType.isDynamicDim(dim))
-      dynamicDims.push_back(tensor::DimOp::create(b, op.getLse(), dim));
-  Value empty = tensor::EmptyOp::create(b, rowType.getShape(), compute, dynamicDims);
-  Value zero = arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(compute)));
-  auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
-  Value first = index(0), last = index(op.getValueDim()), one = index(1), partDepth = index(kPartDepth);
-
-  auto buildRow = [&](OpBuilder &builder, Location loc, ValueRange args) {
-    ImplicitLocOpBuilder b(loc, builder);
-    SmallVector<Value> row;
-    for (int64_t dim = 0; dim < 3; ++dim)
-      row.push_back(linalg::IndexOp::create(b, dim));
-    auto single = VectorType::get({1}, compute);
-    auto read = [&](Value tensor, Value column) -> Value {
-      SmallVector<Value> position = row;
-      position.push_back(column);
-      Value element = tensor::ExtractOp::create(b, tensor, position);
-      return vector::BroadcastOp::create(b, single, convertFloat(b, loc, element, compute));
-    };
-    auto sum = [&](Value begin, Value end, Value step, function_ref<Value(Value, Value)> add) -> Value {
-      auto loop = scf::ForOp::create(b, begin, end, step, zero);
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(loop.getBody());
-      scf::YieldOp::create(b, add(loop.getInductionVar(), loop.getRegionIterArg(0)));
-      return loop.getResult(0);
-    };
-    Value total = sum(first, last, partDepth, [&](Value begin, Value total) -> Value {
-      Value end = arith::MinSIOp::create(b, arith::AddIOp::create(b, begin, partDepth), last);
-      Value part = sum(begin, end, one, [&](Value column, Value part) -> Value {
-        Value next = vector::FMAOp::create(b, read(op.getDOut(), column), read(op.getOut(), column),
-                                           vector::BroadcastOp::create(b, single, part));
-        return vector::ExtractOp::create(b, next, 0);
-      });
-      return arith::AddFOp::create(b, total, part);
-    });
-    if (op.getDLse())
-      total = arith::SubFOp::create(b, total, args[0]);
-    linalg::YieldOp::create(b, total);
-  };
-  SmallVector<Value> ins;
-  if (op.getDLse())
-    ins.push_back(op.getDLse());
-  SmallVector<AffineMap> maps(ins.size() + 1, AffineMap::getMultiDimIdentityMap(3, b.getContext()));
-  SmallVector<utils::IteratorType> iterators(3, utils::IteratorType::parallel);
-  return linalg::GenericOp::create(b, TypeRange(rowType), ins, empty, maps, iterators, buildRow).getResult(0);
-}
 
 namespace {
 struct PlanPass : attn::impl::PlanPassBase<PlanPass> {
@@ -173,7 +109,18 @@ LogicalResult PlanPass::planBackward(AttentionBackwardOp op) {
     return op.emitOpError(
         "expected a gradient region for the score; run --attn-differentiate before --attn-plan");
   ImplicitLocOpBuilder b(op.getLoc(), op);
-  Value rowOperands[] = {op.getLse(), buildDelta(b, op), op.getDOut()};
+  Value delta = DeltaOp::create(b, op.getLse().getType(), op.getDOut(), op.getOut(), op.getDLse());
+  Value rowOperands[] = {op.getLse(), delta, op.getDOut()};
+  if (target.isGpu()) {
+    SmallVector<Type> types{op.getDQuery().getType(), op.getDKey().getType(), op.getDValue().getType()};
+    llvm::append_range(types, op.getDCaptures().getTypes());
+    FailureOr<OnlineAttentionOp> fused = plan(b, op, KernelKind::fused, types, rowOperands);
+    if (failed(fused))
+      return failure();
+    op->replaceAllUsesWith(fused->getResults());
+    op->erase();
+    return success();
+  }
   SmallVector<Type> dqTypes{op.getDQuery().getType()};
   llvm::append_range(dqTypes, op.getDCaptures().getTypes());
   FailureOr<OnlineAttentionOp> dq = plan(b, op, KernelKind::dq, dqTypes, rowOperands);

@@ -51,6 +51,11 @@ Value TileKernel::addParameter(Value value, StringRef name) {
   return function.getArgument(position);
 }
 
+Value TileKernel::addTensor(Value tensor, StringRef name) {
+  MemRefType type = getBoundaryBufferType(cast<RankedTensorType>(tensor.getType()));
+  return addParameter(bufferization::ToBufferOp::create(host, type, tensor, /*read_only=*/true), name);
+}
+
 void TileKernel::launch(Value blocks) {
   gpu::ReturnOp::create(b);
   auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(host, value); };
@@ -137,12 +142,12 @@ OnlineTileKernel::OnlineTileKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp
     : TileKernel(host, name, getResources(op)), op(op), options(options),
       elementType(cast<FloatType>(op.getElementType())), headDim(op.getHeadDim()), valueDim(op.getValueDim()),
       paddedHeadDim(padToProduct(headDim)), paddedValueDim(padToProduct(valueDim)) {
-  query = addOperand(op.getQuery(), "query");
-  key = addOperand(op.getKey(), "key");
-  value = addOperand(op.getValue(), "value");
+  query = addTensor(op.getQuery(), "query");
+  key = addTensor(op.getKey(), "key");
+  value = addTensor(op.getValue(), "value");
   for (auto [number, capture] : llvm::enumerate(op.getCaptures())) {
     std::string captureName = "capture_" + std::to_string(number);
-    captures.push_back(isa<RankedTensorType>(capture.getType()) ? addOperand(capture, captureName)
+    captures.push_back(isa<RankedTensorType>(capture.getType()) ? addTensor(capture, captureName)
                                                                 : addParameter(capture, captureName));
   }
   qHeads = dim(query, 1, "q_heads");
@@ -150,12 +155,6 @@ OnlineTileKernel::OnlineTileKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp
   qLen = dim(query, 2, "q_len");
   kvLen = dim(key, 2, "kv_len");
   group = named(arith::DivSIOp::create(b, qHeads, kvHeads), "group");
-}
-
-Value OnlineTileKernel::addOperand(Value tensor, StringRef name) {
-  MemRefType type = getBoundaryBufferType(cast<RankedTensorType>(tensor.getType()));
-  ImplicitLocOpBuilder atOp(op.getLoc(), op);
-  return addParameter(bufferization::ToBufferOp::create(atOp, type, tensor, /*read_only=*/true), name);
 }
 
 Value OnlineTileKernel::takeDigit(Value &work, Value base, StringRef name) {

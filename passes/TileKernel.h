@@ -33,6 +33,9 @@ public:
   /// Declares a parameter of the kernel that the launch gives `value`, a buffer or a scalar of the host.
   mlir::Value addParameter(mlir::Value value, llvm::StringRef name);
 
+  /// The same for a tensor of the host, as a buffer that is only read.
+  mlir::Value addTensor(mlir::Value tensor, llvm::StringRef name);
+
   /// Ends the kernel and launches `blocks` blocks of it.
   void launch(mlir::Value blocks);
 
@@ -82,9 +85,6 @@ public:
                    const TileLoweringOptions &options);
 
 protected:
-  /// The operand of the attention as a parameter of the kernel.
-  mlir::Value addOperand(mlir::Value tensor, llvm::StringRef name);
-
   int64_t blockM() { return op.getSchedule().getBlockM(); }
   int64_t blockN() { return op.getSchedule().getBlockN(); }
 

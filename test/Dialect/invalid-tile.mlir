@@ -27,7 +27,7 @@ func.func private @f(!attn_tile.shared<64x24xbf16>)
 
 // -----
 
-// expected-error @below {{expected accumulator, operand_a or rows, got columns}}
+// expected-error @below {{expected accumulator, operand_a, rows or thread, got columns}}
 func.func private @f(!attn_tile.fragment<64x64xf32, columns, 4x1>)
 
 // -----
@@ -258,7 +258,27 @@ func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %sum: memref<
 // -----
 
 func.func @f(%a: !attn_tile.shared<64x64xf16>, %r: !attn_tile.fragment<128xf32, rows, 4x1>) {
-  // expected-error @below {{expected two 2-D tiles of one type with the rows of '!attn_tile.fragment<128xf32, rows, 4x1>', got '!attn_tile.shared<64x64xf16>' and '!attn_tile.shared<64x64xf16>' [RD1]}}
+  // expected-error @below {{expected 2-D tiles with the rows of '!attn_tile.fragment<128xf32, rows, 4x1>', got '!attn_tile.shared<64x64xf16>' [RD1]}}
   attn_tile.row_dot %a, %a into %r : !attn_tile.shared<64x64xf16>, !attn_tile.fragment<128xf32, rows, 4x1>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %r: !attn_tile.fragment<64xf32, rows, 4x1>) {
+  attn_tile.map outs(%a : !attn_tile.fragment<64x64xf32, accumulator, 4x1>) {
+  ^bb0(%row: index, %column: index, %s: f32):
+    // expected-error @below {{expected the sum to have layout thread, got rows [AC1]}}
+    attn_tile.accumulate %s into %r : !attn_tile.fragment<64xf32, rows, 4x1>
+    attn_tile.yield %s : f32
+  }
+  return
+}
+
+// -----
+
+func.func @f(%sum: !attn_tile.fragment<f32, thread, 4x1>, %target: memref<16xf32>) {
+  // expected-error @below {{expected f32 elements and an index for each dimension of 'memref<16xf32>', got 0 [FS1]}}
+  attn_tile.flush_sum %sum to %target[] : !attn_tile.fragment<f32, thread, 4x1>, memref<16xf32>
   return
 }

@@ -171,6 +171,16 @@ gpu.module @kernels {
     attn_tile.row_dot %tile, %key_tile into %row_lse : !attn_tile.shared<64x128xf16>, !attn_tile.fragment<64xf32, rows, 4x2>
     // CHECK: attn_tile.load %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) to %d_scores : memref<?x16x?x128xf32>, {{(!attn_tile.fragment)?}}<64x128xf32, accumulator, 4x2>
     attn_tile.load %d_query[%b, %h, %rows] rows(%rows) to %d_scores : memref<?x16x?x128xf32>, !attn_tile.fragment<64x128xf32, accumulator, 4x2>
+    // CHECK: %sum = attn_tile.fragment_alloc "sum" : {{(!attn_tile.fragment)?}}<f32, thread, 4x2>
+    %sum = attn_tile.fragment_alloc "sum" : !attn_tile.fragment<f32, thread, 4x2>
+    attn_tile.map outs(%d_scores : !attn_tile.fragment<64x128xf32, accumulator, 4x2>) {
+    ^bb0(%row: index, %column: index, %s: f32):
+      // CHECK: attn_tile.accumulate %{{.*}} into %sum : {{(!attn_tile.fragment)?}}<f32, thread, 4x2>
+      attn_tile.accumulate %s into %sum : !attn_tile.fragment<f32, thread, 4x2>
+      attn_tile.yield %s : f32
+    }
+    // CHECK: attn_tile.flush_sum %sum to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : {{(!attn_tile.fragment)?}}<f32, thread, 4x2>, memref<?x16x?xf32
+    attn_tile.flush_sum %sum to %lse[%b, %h, %rows] : !attn_tile.fragment<f32, thread, 4x2>, !statistics
     // CHECK: attn_tile.store_shared %d_scores to %d_scores_tile : {{(!attn_tile.fragment)?}}<64x128xf32, accumulator, 4x2>, {{(!attn_tile.shared)?}}<64x128xf16>
     attn_tile.store_shared %d_scores to %tile : !attn_tile.fragment<64x128xf32, accumulator, 4x2>, !attn_tile.shared<64x128xf16>
     // CHECK: attn_tile.mma mma_sync %d_key, %d_scores_tile, %key_tile transpose_a :
