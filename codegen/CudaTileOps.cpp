@@ -166,6 +166,25 @@ bool FunctionPrinter::printTileOp(Operation *op) {
            << getText(load.getPadding()) << ");\n";
         return true;
       })
+      .Case([&](tile::RowDotOp dot) {
+        os << "row_dot(" << getText(dot.getRows()) << ", " << getText(dot.getA()) << ", "
+           << getText(dot.getB()) << ");\n";
+        return true;
+      })
+      .Case([&](tile::AccumulateOp accumulate) {
+        os << names.getName(accumulate.getSum()) << " += " << getText(accumulate.getValue()) << ";\n";
+        return true;
+      })
+      .Case([&](tile::FlushSumOp flush) {
+        os << "flush_sum(" << getElementPlace(flush.getTarget(), flush.getIndices()).text << ", "
+           << getText(flush.getSum()) << ");\n";
+        return true;
+      })
+      .Case([&](tile::LoadOp load) {
+        os << "load<" << getColumns(load.getSource()) << ">(" << getText(load.getFragment()) << ", "
+           << getRows(load.getSource(), load.getIndices(), load.getRows()) << ");\n";
+        return true;
+      })
       .Case([&](tile::StoreRowsOp store) {
         os << "store_rows(" << getRows(store.getTarget(), store.getIndices(), store.getRows()) << ", "
            << getText(store.getFragment()) << ");\n";

@@ -58,6 +58,8 @@ std::string cuda::getType(Type type) {
         std::string element = getScalarType(fragment.getElementType());
         ArrayRef<int64_t> shape = fragment.getShape(), warps = fragment.getWarps();
         switch (fragment.getLayout()) {
+        case tile::Layout::thread:
+          return element;
         case tile::Layout::rows:
           return llvm::formatv("RowVector<{0}, {1}, {2}, {3}>", element, shape[0], warps[0], warps[1]);
         case tile::Layout::operand_a:

@@ -21,33 +21,83 @@ struct Tile {
 /// Registers that a thread may spend on accumulators: 255, less the operands of a product and addresses.
 static constexpr int64_t kMaxAccumulatorRegisters = 208;
 
-/// In the order of their speed where they fit.
-static constexpr Tile kForwardTiles[] = {{128, 64, 4, 2}, {128, 64, 8, 1}, {64, 64, 4, 2},
-                                         {64, 32, 4, 1},  {64, 16, 4, 1},  {32, 16, 2, 1}};
+/// In the order of their speed where they fit, as measured on an H200.
+static constexpr Tile kForwardTiles[] = {{128, 128, 4, 2}, {128, 64, 4, 2}, {128, 32, 4, 2}, {128, 64, 8, 1},
+                                         {64, 64, 4, 1},   {64, 32, 4, 1},  {64, 16, 4, 1},  {32, 16, 2, 1}};
+/// The resident block is of keys, the streamed one of queries.
+static constexpr Tile kFusedTiles[] = {{128, 128, 8, 1}, {64, 128, 8, 1}, {64, 64, 8, 1},
+                                       {32, 32, 4, 1},   {16, 32, 2, 1},  {16, 16, 2, 1}};
+
+static WarpGrid getWarpGrid(KernelKind kind, const Tile &tile) {
+  // The softmax of a row stays in one warp; a backward has no reductions, and two warp columns or more halve
+  // what each warp reads of the right operands.
+  if (kind == KernelKind::forward)
+    return {tile.warps, 1};
+  int64_t rows = std::min({std::max<int64_t>(tile.warps / 2, 1), tile.blockM / 16, tile.blockN / 16});
+  return {rows, tile.warps / rows};
+}
+
+WarpGrid attn::getWarpGrid(KernelKind kind, ScheduleAttr schedule) {
+  return ::getWarpGrid(kind, Tile{schedule.getBlockM(), schedule.getBlockN(), schedule.getWarps(), 1});
+}
+
+int64_t attn::padDim(int64_t dim, unsigned elementBits, int64_t warpColumns) {
+  // The chunks of 16 bytes of a row are permuted in groups of 8, 4 or 2
+  // (codegen/device/attn/shared_tile.cuh).
+  auto canAdvance = [&](int64_t columns) {
+    int64_t part = columns / warpColumns, chunkElements = 128 / elementBits, chunks = columns / chunkElements;
+    int64_t permuted = chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2;
+    return warpColumns == 1 || part / chunkElements % permuted == 0 || llvm::isPowerOf2_64(part);
+  };
+  int64_t columns = llvm::alignTo(dim, 16 * warpColumns);
+  while (!canAdvance(columns))
+    columns += 16 * warpColumns;
+  return columns;
+}
+
+/// Shared memory of a block, and registers that a thread holds accumulators in.
+static std::pair<int64_t, int64_t> measure(const ShapeClass &shape, const Tile &tile) {
+  int64_t bytes = shape.elementBits / 8, warpColumns = ::getWarpGrid(shape.kind, tile).columns;
+  int64_t d = padDim(shape.headDim, shape.elementBits, warpColumns),
+          c = padDim(shape.valueDim, shape.elementBits, warpColumns);
+  int64_t m = tile.blockM, n = tile.blockN, threads = 32 * tile.warps;
+  if (shape.kind == KernelKind::forward) {
+    // In f32 the probabilities go through shared memory.
+    int64_t scores = shape.elementBits == 32 ? m * n : 0;
+    return {bytes * (m * d + n * (d + c) + scores), m * (n + c) / threads};
+  }
+  // The scores and their gradients are dead where the gradient of the queries is computed.
+  return {bytes * ((m + n) * (d + c) + 2 * m * n), (n * (d + c) + m * std::max(2 * n, d)) / threads};
+}
 
 FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnostic()> emitError,
                                                   const ShapeClass &shape, TargetAttr target,
                                                   const ScheduleOverrides &overrides) {
   if (overrides.order == LoopOrder::key_outer)
     return emitError() << "expected order = query_outer for a GPU, got key_outer";
-  int64_t bytes = shape.elementBits / 8;
-  int64_t headDim = llvm::alignTo(shape.headDim, 16), valueDim = llvm::alignTo(shape.valueDim, 16);
+  bool isForward = shape.kind == KernelKind::forward;
   ScheduleChoice choice;
-  for (Tile tile : kForwardTiles) {
+  for (Tile tile : isForward ? ArrayRef(kForwardTiles) : ArrayRef(kFusedTiles)) {
     if (overrides.blockM)
       tile.blockM = overrides.blockM;
     if (overrides.blockN)
       tile.blockN = overrides.blockN;
-    if (tile.blockM % (16 * tile.warps) != 0 || tile.blockN % 16 != 0)
+    if (tile.blockM < 1 || tile.blockM % 16 != 0 || tile.blockN < 1 || tile.blockN % 16 != 0)
       continue;
-    int64_t shared = bytes * (tile.blockM * headDim + tile.blockN * (headDim + valueDim));
-    if (shape.elementBits == 32) // the probabilities go through shared memory
-      shared += bytes * tile.blockM * tile.blockN;
-    int64_t registers = tile.blockM * (tile.blockN + valueDim) / (32 * tile.warps);
+    // A warp has whole products: 16 rows, and 16 columns, or 8 of those of f32.
+    WarpGrid grid = ::getWarpGrid(shape.kind, tile);
+    bool dividesKeys = shape.kind != KernelKind::forward;
+    if (tile.blockM % (16 * grid.rows) != 0 || (dividesKeys && tile.blockN % (16 * grid.rows) != 0) ||
+        tile.blockN % ((shape.elementBits == 32 ? 8 : 16) * grid.columns) != 0)
+      continue;
+    auto [shared, registers] = measure(shape, tile);
     ScheduleCandidate candidate{tile.blockM, tile.blockN, shared, shared, ""};
-    if (shared > target.getMaxSharedMemory())
-      candidate.rejection = llvm::formatv("{0} bytes of shared memory exceed the {1} of a block", shared,
-                                          target.getMaxSharedMemory());
+    int64_t limit = target.getMaxSharedMemory() / tile.blocksPerMultiprocessor;
+    if (shared > limit)
+      candidate.rejection =
+          llvm::formatv("{0} bytes of shared memory exceed {1}, those of a block of which {2} "
+                        "share a multiprocessor",
+                        shared, limit, tile.blocksPerMultiprocessor);
     else if (registers > kMaxAccumulatorRegisters)
       candidate.rejection = llvm::formatv("{0} registers of accumulators a thread exceed {1}", registers,
                                           kMaxAccumulatorRegisters);

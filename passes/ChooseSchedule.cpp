@@ -18,7 +18,8 @@ ShapeClass ShapeClass::get(AttentionOpInterface op, KernelKind kind) {
     return ShapedType::isDynamic(size) ? std::nullopt : std::optional<int64_t>(size);
   };
   ArrayRef<int64_t> query = op.getQuery().getType().getShape();
-  ArrayRef<int64_t> heads = kind == KernelKind::dkdv || kind == KernelKind::fused ? op.getKey().getType().getShape() : query;
+  ArrayRef<int64_t> heads =
+      kind == KernelKind::dkdv || kind == KernelKind::fused ? op.getKey().getType().getShape() : query;
   ShapeClass shape{kind,
                    op.getHeadDim(),
                    op.getValueDim(),

@@ -59,6 +59,16 @@ llvm::FailureOr<ScheduleChoice> chooseGpuSchedule(llvm::function_ref<mlir::InFli
                                                   const ShapeClass &shape, TargetAttr target,
                                                   const ScheduleOverrides &overrides);
 
+/// How the warps of a GPU block divide an accumulator: `rows` along its rows, `columns` along its columns.
+struct WarpGrid {
+  int64_t rows, columns;
+};
+WarpGrid getWarpGrid(KernelKind kind, ScheduleAttr schedule);
+
+/// `dim` (head_dim or value_dim) padded for a GPU to whole products of each warp column, in such parts that
+/// `ldmatrix` of a shared tile of this width reaches each from the first by adding to an address.
+int64_t padDim(int64_t dim, unsigned elementBits, int64_t warpColumns);
+
 /// Bytes of all tiles of one work item. Blocks far above any limit count as 2^20 long.
 int64_t getTileBytes(const ShapeClass &shape, ScheduleAttr schedule);
 

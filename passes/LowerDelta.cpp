@@ -36,7 +36,8 @@ static Value buildDelta(ImplicitLocOpBuilder &b, DeltaOp op) {
   Value empty = tensor::EmptyOp::create(b, rowType.getShape(), compute, dynamicDims);
   Value zero = arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(compute)));
   auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
-  Value first = index(0), last = index(op.getOut().getType().getDimSize(3)), one = index(1), partDepth = index(kPartDepth);
+  Value first = index(0), last = index(op.getOut().getType().getDimSize(3)), one = index(1),
+        partDepth = index(kPartDepth);
 
   auto buildRow = [&](OpBuilder &builder, Location loc, ValueRange args) {
     ImplicitLocOpBuilder b(loc, builder);

@@ -134,10 +134,7 @@ FusedKernel::FusedKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, Strin
 }
 
 void FusedKernel::allocateStorage() {
-  int64_t warps = op.getSchedule().getWarps();
-  // Two warps along the columns halve what each reads of the right operands.
-  int64_t columns = warps % 2 == 0 && warps > 1 ? 2 : 1;
-  int64_t grid[] = {warps / columns, columns};
+  ArrayRef<int64_t> grid = warpGrid;
   keyTile = sharedTile("key_tile", blockN(), paddedHeadDim, elementType);
   valueTile = sharedTile("value_tile", blockN(), paddedValueDim, elementType);
   queryTile = sharedTile("query_tile", blockM(), paddedHeadDim, elementType);
@@ -231,77 +228,76 @@ void FusedKernel::endHead() {
 
 /// Turns q k^T into probabilities and d_out v^T into d_x, in place.
 void FusedKernel::differentiateTile(Value queryBegin, bool isMasked) {
-  Value lastQuery = sub(qLen, index(1)), lastKey = sub(kvLen, index(1));
   double scale = op.getScaleOrDefault();
   bool hasScore = !op.getScore().empty();
-  map({rowLse, rowDelta}, {scores, dScores}, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
-    Value lse = elements[0], delta = elements[1], product = elements[2], dP = elements[3];
-    Value keyPosition = named(add(begin, indices[1]), "kv_idx");
-    Value queryIndex = arith::MinSIOp::create(b, named(add(queryBegin, indices[0]), "q_idx"), lastQuery);
-    Value keyIndex = arith::MinSIOp::create(b, keyPosition, lastKey);
+  map({rowLse, rowDelta}, {scores, dScores},
+      [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+        Value lse = elements[0], delta = elements[1], product = elements[2], dP = elements[3];
+        Value queryIndex = named(add(queryBegin, indices[0]), "q_idx");
+        Value keyIndex = named(add(begin, indices[1]), "kv_idx");
 
-    Value x = arith::MulFOp::create(b, product, f32(scale)), s = x;
-    if (hasScore)
-      s = inlineScore(x, batch, head, queryIndex, keyIndex);
-    // lse is +inf for rows without a key or a query: their probabilities are 0.
-    Value exponent;
-    if (!hasScore && !elementType.isF32())
-      exponent = math::FmaOp::create(b, product, f32(scale * llvm::numbers::log2e),
-                                     arith::MulFOp::create(b, arith::NegFOp::create(b, lse),
-                                                           f32(llvm::numbers::log2e)));
-    else
-      exponent = arith::MulFOp::create(b, arith::SubFOp::create(b, s, lse), f32(llvm::numbers::log2e));
-    auto flags = elementType.isF32() ? arith::FastMathFlags::none : arith::FastMathFlags::afn;
-    Value p = math::Exp2Op::create(b, exponent, flags);
+        Value x = arith::MulFOp::create(b, product, f32(scale)), s = x;
+        if (hasScore)
+          s = inlineScore(x, batch, head, queryIndex, keyIndex);
+        // lse is +inf for rows without a key or a query: their probabilities are 0.
+        Value exponent;
+        if (!hasScore && !elementType.isF32())
+          exponent = math::FmaOp::create(
+              b, product, f32(scale * llvm::numbers::log2e),
+              arith::MulFOp::create(b, arith::NegFOp::create(b, lse), f32(llvm::numbers::log2e)));
+        else
+          exponent = arith::MulFOp::create(b, arith::SubFOp::create(b, s, lse), f32(llvm::numbers::log2e));
+        auto flags = elementType.isF32() ? arith::FastMathFlags::none : arith::FastMathFlags::afn;
+        Value p = math::Exp2Op::create(b, exponent, flags);
 
-    Value keep;
-    auto also = [&](Value condition) {
-      keep = keep ? arith::AndIOp::create(b, keep, condition).getResult() : condition;
-    };
-    if (hasScore) // what the gradient region makes of a score of -inf is not wanted
-      also(arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, p, f32(0)));
-    if (isMasked) {
-      also(isLess(keyPosition, kvLen));
-      if (!op.getMask().empty())
-        also(inlineMask(batch, head, queryIndex, keyIndex));
-    }
-    auto select = [&](Value value) -> Value {
-      return keep ? arith::SelectOp::create(b, keep, value, f32(0)).getResult() : value;
-    };
-    p = select(p);
-    Value dS = arith::MulFOp::create(b, p, arith::SubFOp::create(b, dP, delta));
-    if (!hasScore)
-      return {p, select(dS)};
+        Value keep;
+        auto also = [&](Value condition) {
+          keep = keep ? arith::AndIOp::create(b, keep, condition).getResult() : condition;
+        };
+        if (hasScore) // what the gradient region makes of a score of -inf is not wanted
+          also(arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, p, f32(0)));
+        if (isMasked) {
+          also(isLess(keyIndex, kvLen));
+          if (!op.getMask().empty())
+            also(inlineMask(batch, head, queryIndex, keyIndex));
+        }
+        auto select = [&](Value value) -> Value {
+          return keep ? arith::SelectOp::create(b, keep, value, f32(0)).getResult() : value;
+        };
+        p = select(p);
+        Value dS = arith::MulFOp::create(b, p, arith::SubFOp::create(b, dP, delta));
+        if (!hasScore)
+          return {p, select(dS)};
 
-    RegionInlining inlining = getInlining(/*speculative=*/true);
-    // The clones of the accumulations come in the order of the originals.
-    SmallVector<AccumulateGradientOp> gradients;
-    op.getGradient().walk([&](AccumulateGradientOp gradient) { gradients.push_back(gradient); });
-    size_t next = 0;
-    inlining.accumulateGradient = [&](OpBuilder &builder, Location loc, Value value, unsigned, ValueRange at,
-                                      MutableArrayRef<Value>) {
-      AccumulateGradientOp gradient = gradients[next++];
-      Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
-      if (keep)
-        value = arith::SelectOp::create(builder, loc, keep, value, zero);
-      if (auto sum = headSums.find(gradient); sum != headSums.end()) {
-        AccumulateOp::create(builder, loc, value, sum->second.sum);
-        return;
-      }
-      // Where the pair is dropped the index may be out of bounds, and the value is exactly 0.
-      Value isNonZero = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNE, value, zero);
-      Value buffer = getGradientBuffer(gradient);
-      SmallVector<Value> place(at);
-      scf::IfOp::create(builder, loc, isNonZero, [&](OpBuilder &then, Location loc) {
-        memref::AtomicRMWOp::create(then, loc, arith::AtomicRMWKind::addf, value, buffer, place);
-        scf::YieldOp::create(then, loc);
+        RegionInlining inlining = getInlining(/*speculative=*/true);
+        // The clones of the accumulations come in the order of the originals.
+        SmallVector<AccumulateGradientOp> gradients;
+        op.getGradient().walk([&](AccumulateGradientOp gradient) { gradients.push_back(gradient); });
+        size_t next = 0;
+        inlining.accumulateGradient = [&](OpBuilder &builder, Location loc, Value value, unsigned,
+                                          ValueRange at, MutableArrayRef<Value>) {
+          AccumulateGradientOp gradient = gradients[next++];
+          Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+          if (keep)
+            value = arith::SelectOp::create(builder, loc, keep, value, zero);
+          if (auto sum = headSums.find(gradient); sum != headSums.end()) {
+            AccumulateOp::create(builder, loc, value, sum->second.sum);
+            return;
+          }
+          // Where the pair is dropped the index may be out of bounds, and the value is exactly 0.
+          Value isNonZero = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNE, value, zero);
+          Value buffer = getGradientBuffer(gradient);
+          SmallVector<Value> place(at);
+          scf::IfOp::create(builder, loc, isNonZero, [&](OpBuilder &then, Location loc) {
+            memref::AtomicRMWOp::create(then, loc, arith::AtomicRMWKind::addf, value, buffer, place);
+            scf::YieldOp::create(then, loc);
+          });
+        };
+        SmallVector<Value> arguments{dS, x, batch, head, queryIndex, keyIndex};
+        llvm::append_range(arguments, captures);
+        Value dX = inlineRegion(b, op.getGradient(), arguments, inlining);
+        return {p, select(dX)};
       });
-    };
-    SmallVector<Value> arguments{dS, x, batch, head, queryIndex, keyIndex};
-    llvm::append_range(arguments, captures);
-    Value dX = inlineRegion(b, op.getGradient(), arguments, inlining);
-    return {p, select(dX)};
-  });
 }
 
 void FusedKernel::step(Value queryBegin, Value masked) {
@@ -412,7 +408,8 @@ static void buildRoundQuery(ImplicitLocOpBuilder &host, OnlineAttentionOp op, St
   TileKernel kernel(host, name, getRowKernelResources(op.getContext()));
   ImplicitLocOpBuilder &b = kernel.b;
   Value result = allocateLike(host, op.getResult(0), op.getQuery());
-  Value source = kernel.addParameter(querySum, "d_query_sum"), target = kernel.addParameter(result, "d_query");
+  Value source = kernel.addParameter(querySum, "d_query_sum"),
+        target = kernel.addParameter(result, "d_query");
   int64_t columns = llvm::alignTo(op.getHeadDim(), 16);
   Value staging = kernel.sharedTile("d_query_tile", kRowsOfABlock, columns, op.getElementType());
   Value fragment =
@@ -431,7 +428,7 @@ static void buildRoundQuery(ImplicitLocOpBuilder &host, OnlineAttentionOp op, St
 void attn::lowerFusedToTile(OnlineAttentionOp op, const TileLoweringOptions &options) {
   ImplicitLocOpBuilder host(op.getLoc(), op);
   StringRef function = op->getParentOfType<FunctionOpInterface>().getName();
-  FusedKernel kernel(host, op, function, options);
+  FusedKernel kernel(host, op, (function + "_fused").str(), options);
   kernel.build();
   buildRoundQuery(host, op, (function + "_d_query").str(), kernel.querySum, options);
   op.erase();
@@ -451,8 +448,7 @@ void attn::lowerDeltaToTile(DeltaOp op, const TileLoweringOptions &options) {
   int64_t columns = llvm::alignTo(type.getDimSize(3), 16);
   Value dOutTile = kernel.sharedTile("d_out_tile", kRowsOfABlock, columns, type.getElementType());
   Value outTile = kernel.sharedTile("out_tile", kRowsOfABlock, columns, type.getElementType());
-  FragmentType rowsType =
-      kernel.accumulatorType(kRowsOfABlock, columns, {kWarpsOfABlock, 1}).getRowsType();
+  FragmentType rowsType = kernel.accumulatorType(kRowsOfABlock, columns, {kWarpsOfABlock, 1}).getRowsType();
   Value sum = kernel.fragment("row_delta", rowsType);
   SmallVector<Value> place = takeRows(kernel, out);
   Value rows = TileKernel::named(kernel.sub(kernel.dim(out, 2, "q_len"), place[2]), "q_rows");

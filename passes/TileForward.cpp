@@ -83,8 +83,7 @@ ForwardKernel::ForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, S
 }
 
 void ForwardKernel::allocateStorage() {
-  int64_t warps = op.getSchedule().getWarps();
-  int64_t grid[] = {warps, 1};
+  ArrayRef<int64_t> grid = warpGrid;
   queryTile = sharedTile("query_tile", blockM(), paddedHeadDim, elementType);
   keyTile = sharedTile("key_tile", blockN(), paddedHeadDim, elementType);
   valueTile = sharedTile("value_tile", blockN(), paddedValueDim, elementType);
@@ -141,7 +140,6 @@ void ForwardKernel::step(Value keyBegin, Value nextKeyBegin, Value masked) {
 
 /// Scale, score and mask of a block of scores.
 void ForwardKernel::applyRegions(Value keyBegin, Value masked) {
-  Value lastQuery = sub(qLen, index(1)), lastKey = sub(kvLen, index(1));
   auto getPair = [&](ValueRange indices) {
     Value queryIndex = named(add(begin, indices[0]), "q_idx"),
           keyIndex = named(add(keyBegin, indices[1]), "kv_idx");
@@ -153,17 +151,14 @@ void ForwardKernel::applyRegions(Value keyBegin, Value masked) {
       if (op.getScore().empty())
         return {s};
       auto [queryIndex, keyIndex] = getPair(indices);
-      return {inlineScore(s, batch, head, arith::MinSIOp::create(b, queryIndex, lastQuery),
-                          arith::MinSIOp::create(b, keyIndex, lastKey))};
+      return {inlineScore(s, batch, head, queryIndex, keyIndex)};
     });
   ifThen(masked, [&] {
     map({}, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
       auto [queryIndex, keyIndex] = getPair(indices);
       Value keep = isLess(keyIndex, kvLen);
       if (!op.getMask().empty())
-        keep = arith::AndIOp::create(b, keep,
-                                     inlineMask(batch, head, arith::MinSIOp::create(b, queryIndex, lastQuery),
-                                                arith::MinSIOp::create(b, keyIndex, lastKey)));
+        keep = arith::AndIOp::create(b, keep, inlineMask(batch, head, queryIndex, keyIndex));
       return {arith::SelectOp::create(b, keep, elements[0], f32(-INFINITY))};
     });
   });
@@ -198,9 +193,16 @@ void ForwardKernel::softmax() {
 /// Normalises the output and stores it and lse.
 void ForwardKernel::finalise() {
   RowCombineOp::create(b, Combine::add, rowSum);
-  map(rowSum, output, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-    Value o = arith::DivFOp::create(b, elements[1], elements[0]);
-    return {arith::SelectOp::create(b, isEmpty(elements[0], f32(0)), f32(0), o)};
+  // A division a row; a multiplication more does not show in an output rounded to 16 bits.
+  if (!elementType.isF32())
+    map(rowSum, rescale, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      return {arith::DivFOp::create(b, f32(1), elements[0])};
+    });
+  map({rowSum, rescale}, output, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    Value sum = elements[0], o = elements[2];
+    Value normalised = elementType.isF32() ? arith::DivFOp::create(b, o, sum).getResult()
+                                           : arith::MulFOp::create(b, o, elements[1]).getResult();
+    return {arith::SelectOp::create(b, isEmpty(sum, f32(0)), f32(0), normalised)};
   });
   double scale = foldsScale() ? op.getScaleOrDefault() : 1.0;
   map(rowSum, rowMax, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {

@@ -11,6 +11,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/BufferTypes.h"
+#include "passes/ChooseSchedule.h"
 
 using namespace mlir;
 using namespace attn;
@@ -129,8 +130,6 @@ void TileKernel::map(ValueRange ins, ValueRange outs,
 // An online attention
 //===----------------------------------------------------------------------===//
 
-static int64_t padToProduct(int64_t dim) { return llvm::alignTo(dim, 16); }
-
 static KernelAttr getResources(OnlineAttentionOp op) {
   ScheduleAttr schedule = op.getSchedule();
   return KernelAttr::get(op.getContext(), schedule.getWarps(), schedule.getBlocksPerMultiprocessor(),
@@ -140,8 +139,12 @@ static KernelAttr getResources(OnlineAttentionOp op) {
 OnlineTileKernel::OnlineTileKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
                                    const TileLoweringOptions &options)
     : TileKernel(host, name, getResources(op)), op(op), options(options),
-      elementType(cast<FloatType>(op.getElementType())), headDim(op.getHeadDim()), valueDim(op.getValueDim()),
-      paddedHeadDim(padToProduct(headDim)), paddedValueDim(padToProduct(valueDim)) {
+      elementType(cast<FloatType>(op.getElementType())), headDim(op.getHeadDim()),
+      valueDim(op.getValueDim()) {
+  WarpGrid grid = getWarpGrid(op.getKind(), op.getSchedule());
+  warpGrid = {grid.rows, grid.columns};
+  paddedHeadDim = padDim(headDim, elementType.getWidth(), grid.columns);
+  paddedValueDim = padDim(valueDim, elementType.getWidth(), grid.columns);
   query = addTensor(op.getQuery(), "query");
   key = addTensor(op.getKey(), "key");
   value = addTensor(op.getValue(), "value");
@@ -187,7 +190,8 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
   if (ranges.all)
     visited.emplace_back(first, last);
   for (auto [rangeBegin, rangeEnd] : ranges.visited) {
-    Value blockBegin = mul(arith::DivSIOp::create(b, arith::MaxSIOp::create(b, rangeBegin, first), step), step);
+    Value blockBegin =
+        mul(arith::DivSIOp::create(b, arith::MaxSIOp::create(b, rangeBegin, first), step), step);
     Value blockEnd = arith::MinSIOp::create(b, rangeEnd, last);
     if (ranges.visited.size() > 1)
       blockEnd = arith::SelectOp::create(b, isLess(rangeBegin, rangeEnd), blockEnd, first);

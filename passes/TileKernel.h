@@ -114,8 +114,8 @@ protected:
   /// The product that fits the element type: acc += a b.
   void mma(mlir::Value acc, mlir::Value a, mlir::Value b, bool transposeA = false, bool transposeB = false);
 
-  /// The regions, inside a map, for the pair (query, key); queries and keys beyond the lengths are evaluated
-  /// at the last one.
+  /// The regions, inside a map, for the pair (query, key), which may be one that is dropped, or lie beyond
+  /// the lengths: reads of captures are clamped into bounds.
   mlir::Value inlineScore(mlir::Value score, mlir::Value batch, mlir::Value head, mlir::Value query,
                           mlir::Value key);
   mlir::Value inlineMask(mlir::Value batch, mlir::Value head, mlir::Value query, mlir::Value key);
@@ -125,7 +125,9 @@ protected:
   const TileLoweringOptions &options;
   mlir::FloatType elementType;
   int64_t headDim, valueDim;
-  /// Columns of tiles: dims padded to whole products.
+  /// How warps divide accumulators: along the rows, along the columns.
+  llvm::SmallVector<int64_t> warpGrid;
+  /// Columns of tiles.
   int64_t paddedHeadDim, paddedValueDim;
   mlir::Value query, key, value;
   mlir::Value batches, qHeads, kvHeads, qLen, kvLen, group;

@@ -21,7 +21,7 @@ func.func @no_target(%q: !q) {
 !q = tensor<1x1x?x8xf32>
 module attributes {attn.target = #attn.target<arch = sm_90a, max_shared_memory = 2048>} {
 func.func @too_little_shared_memory(%q: !q) {
-  // expected-error @+1 {{no tile fits #attn.target<arch = sm_90a, max_shared_memory = 2048>: with block_m = 32 and block_n = 16, 6144 bytes of shared memory exceed the 2048 of a block; choose a smaller head_dim}}
+  // expected-error @+1 {{no tile fits #attn.target<arch = sm_90a, max_shared_memory = 2048>: with block_m = 32 and block_n = 16, 6144 bytes of shared memory exceed 2048, those of a block of which 1 share a multiprocessor; choose a smaller head_dim}}
   attn.attention %q, %q, %q : (!q, !q, !q) -> (!q, tensor<1x1x?xf32>)
   return
 }

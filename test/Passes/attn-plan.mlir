@@ -74,17 +74,10 @@ func.func @double(%q: tensor<1x1x?x8xf64>) -> tensor<1x1x?x8xf64> {
 
 //===--- backward ---===//
 
-// delta = sum d_out * out in parts of 32, then two kernels that read it. Blocks of dq are of queries, blocks of dkdv of keys.
+// delta, then two kernels that read it. Blocks of dq are of queries, blocks of dkdv of keys.
 // CHECK-LABEL: func @backward(
 // CHECK-SAME: %[[Q:.*]]: tensor<2x4x?x64xf32>, %[[K:.*]]: tensor<2x2x?x64xf32>, %[[V:.*]]: tensor<2x2x?x32xf32>, %[[OUT:.*]]: tensor<2x4x?x32xf32>, %[[LSE:.*]]: tensor<2x4x?xf32>, %[[D_OUT:.*]]: tensor<2x4x?x32xf32>)
-// CHECK: %[[DELTA:.*]] = linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "parallel"]} outs(
-// CHECK: %[[TOTAL:.*]] = scf.for %[[BEGIN:.*]] = %c0{{.*}} to %c32{{.*}} step %c32{{.*}} iter_args(%[[SUM:.*]] = %{{.*}}) -> (f32) {
-// CHECK: %[[PART:.*]] = scf.for %[[C:.*]] = %[[BEGIN]] to
-// CHECK: tensor.extract %[[D_OUT]][%{{.*}}, %{{.*}}, %{{.*}}, %[[C]]]
-// CHECK: tensor.extract %[[OUT]][%{{.*}}, %{{.*}}, %{{.*}}, %[[C]]]
-// CHECK: vector.fma
-// CHECK: arith.addf %[[SUM]], %[[PART]]
-// CHECK: linalg.yield %[[TOTAL]]
+// CHECK: %[[DELTA:.*]] = attn.delta %[[D_OUT]], %[[OUT]] : tensor<2x4x?x32xf32>, tensor<2x4x?xf32>
 // CHECK: %[[DQ:.*]] = attn.online_attention dq %[[Q]], %[[K]], %[[V]], %[[LSE]], %[[DELTA]], %[[D_OUT]] schedule(<block_m = 64, block_n = 128, vector_length = 16, register_rows = 8, register_vectors = 2>) : {{.*}} -> tensor<2x4x?x64xf32>
 // CHECK: %[[DK:.*]], %[[DV:.*]] = attn.online_attention dkdv %[[Q]], %[[K]], %[[V]], %[[LSE]], %[[DELTA]], %[[D_OUT]] schedule(<block_m = 128, block_n = 64, vector_length = 16, register_rows = 8, register_vectors = 2>) : {{.*}} -> (tensor<2x2x?x64xf32>, tensor<2x2x?x32xf32>)
 // CHECK: return %[[DQ]], %[[DK]], %[[DV]]
@@ -94,16 +87,10 @@ func.func @backward(%q: !q, %k: !k, %v: !v, %out: !o, %lse: !l, %d_out: !o) -> (
   return %dq, %dk, %dv : !q, !k, !v
 }
 
-// A gradient of lse is subtracted from the sum. Half-precision factors are widened before they are multiplied.
+// A gradient of lse is part of delta.
 // CHECK-LABEL: func @backward_d_lse(
 // CHECK-SAME: %[[D_OUT:[^ ]*]]: tensor<1x1x?x8xbf16>, %[[D_LSE:[^ ]*]]: tensor<1x1x?xf32>)
-// CHECK: %[[DELTA:.*]] = linalg.generic {{.*}} ins(%[[D_LSE]] : tensor<1x1x?xf32>)
-// CHECK: ^bb0(%[[D:.*]]: f32, %{{.*}}: f32):
-// CHECK: %[[TOTAL:.*]] = scf.for
-// CHECK: %[[HALF:.*]] = tensor.extract %[[D_OUT]]
-// CHECK: arith.extf %[[HALF]] : bf16 to f32
-// CHECK: %[[ROW:.*]] = arith.subf %[[TOTAL]], %[[D]]
-// CHECK: linalg.yield %[[ROW]]
+// CHECK: %[[DELTA:.*]] = attn.delta %[[D_OUT]], %{{.*}}, %[[D_LSE]] : tensor<1x1x?x8xbf16>, tensor<1x1x?xf32>
 // CHECK: attn.online_attention dq {{.*}}, %[[DELTA]], %[[D_OUT]]
 // CHECK: attn.online_attention dkdv
 func.func @backward_d_lse(%q: tensor<1x1x?x8xbf16>, %lse: tensor<1x1x?xf32>, %d_out: tensor<1x1x?x8xbf16>,

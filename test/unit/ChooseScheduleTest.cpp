@@ -20,7 +20,7 @@ constexpr Arch kCpus[] = {Arch::x86_64, Arch::x86_64_v3, Arch::x86_64_v4, Arch::
 
 ShapeClass makeShape(KernelKind kind, int64_t headDim = 64, int64_t valueDim = 64,
                      unsigned computeBits = 32) {
-  return {kind, headDim, valueDim, computeBits, {}, {}, {}};
+  return {kind, headDim, valueDim, computeBits, /*elementBits=*/computeBits, {}, {}, {}};
 }
 
 class ChooseScheduleTest : public ::testing::Test {
@@ -224,9 +224,48 @@ TEST_F(ChooseScheduleTest, RefusesWhatCannotBe) {
   overrides.blockN = -32;
   EXPECT_EQ(chooseError(makeShape(KernelKind::forward), cpu(Arch::x86_64_v4), overrides),
             "expected block_n from 1 to 2^31 - 1, got -32 [S1]");
-  EXPECT_EQ(chooseError(makeShape(KernelKind::forward), getNamedTarget(&context, Arch::sm_90a)),
-            "expected a CPU target, got #attn.target<arch = sm_90a, multiprocessors = 132, "
-            "max_shared_memory = 232448>; GPU targets have no schedules yet");
+}
+
+/// Whatever the head_dim, some tile fits the shared memory and the registers of every GPU.
+TEST_F(ChooseScheduleTest, FitsEveryGpu) {
+  for (Arch arch : {Arch::sm_80, Arch::sm_86, Arch::sm_89, Arch::sm_90a, Arch::sm_100a, Arch::sm_120a})
+    for (KernelKind kind : {KernelKind::forward, KernelKind::fused})
+      for (unsigned elementBits : {16u, 32u})
+        for (int64_t headDim : {1, 16, 40, 64, 96, 128, 192, 256}) {
+          ShapeClass shape = makeShape(kind, headDim, headDim);
+          shape.elementBits = elementBits;
+          TargetAttr target = getNamedTarget(&context, arch);
+          ScheduleChoice choice = choose(shape, target);
+          EXPECT_LE(choice.candidates.back().totalBytes * choice.schedule.getBlocksPerMultiprocessor(),
+                    target.getMaxSharedMemory());
+          EXPECT_EQ(choice.schedule.getBlockM() % 16, 0);
+        }
+}
+
+TEST_F(ChooseScheduleTest, TakesTheFastestGpuTileThatFits) {
+  auto tile = [&](Arch arch, int64_t headDim) {
+    ShapeClass shape = makeShape(KernelKind::forward, headDim, headDim);
+    shape.elementBits = 16;
+    ScheduleAttr schedule = choose(shape, getNamedTarget(&context, arch)).schedule;
+    return std::tuple(schedule.getBlockM(), schedule.getBlockN(), schedule.getWarps());
+  };
+  EXPECT_EQ(tile(Arch::sm_90a, 64), std::tuple(128, 128, 4));
+  EXPECT_EQ(tile(Arch::sm_86, 64), std::tuple(128, 128, 4));
+  EXPECT_EQ(tile(Arch::sm_90a, 128), std::tuple(128, 64, 4));
+  EXPECT_EQ(tile(Arch::sm_86, 128), std::tuple(128, 32, 4));
+  EXPECT_EQ(tile(Arch::sm_90a, 256), std::tuple(128, 64, 8));
+}
+
+TEST_F(ChooseScheduleTest, RefusesGpuTilesThatCannotBe) {
+  TargetAttr gpu = getNamedTarget(&context, Arch::sm_90a);
+  ShapeClass shape = makeShape(KernelKind::forward);
+  ScheduleOverrides overrides;
+  overrides.order = LoopOrder::key_outer;
+  EXPECT_EQ(chooseError(shape, gpu, overrides), "expected order = query_outer for a GPU, got key_outer");
+  overrides = ScheduleOverrides();
+  overrides.blockM = 40;
+  EXPECT_EQ(chooseError(shape, gpu, overrides),
+            "expected block_m to be a multiple of 16 for each warp and block_n of 16, got 40 and 0");
 }
 
 //===----------------------------------------------------------------------===//

@@ -63,6 +63,59 @@ __device__ __forceinline__ void store_rows(float *global, int64 stride, int vali
         global[row * stride] = vector.data[i][h];
 }
 
+/// vector += the dot product of each row of two tiles. A row's elements are dealt to the four lanes that hold
+/// it, two at a time, and with WarpsN > 1 to the warps of its band; all_reduce<Sum> adds them up.
+template <typename T, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ void row_dot(RowVector<float, M, WarpsM, WarpsN> &vector,
+                                        const SharedTile<T, M, N> &a, const SharedTile<T, M, N> &b) {
+  using Rows = RowVector<float, M, WarpsM, WarpsN>;
+  constexpr int kChunk = SharedTile<T, M, N>::kChunkElements, kLanes = 4 * WarpsN;
+  const int first_row = Rows::first_row(threadIdx.x);
+  const int lane = warp_index() % WarpsN * 4 + lane_index() % 4;
+#pragma unroll
+  for (int i = 0; i < Rows::kRowTiles; ++i)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = first_row + Rows::row_offset(i, h);
+      for (int chunk = lane; chunk < N / kChunk; chunk += kLanes) {
+        const T *left = a.chunk(row, chunk), *right = b.chunk(row, chunk);
+#pragma unroll
+        for (int c = 0; c < kChunk; ++c)
+          vector.data[i][h] += float(left[c]) * float(right[c]);
+      }
+    }
+}
+
+__device__ __forceinline__ void fill(float &number, float value) { number = value; }
+
+/// *global += the sum over the threads of the block, by one atomic addition a warp, and none of 0.
+__device__ __forceinline__ void flush_sum(float *global, float sum) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    sum += __shfl_xor_sync(0xffffffff, sum, distance);
+  if (lane_index() == 0 && sum != 0)
+    atomicAdd(global, sum);
+}
+
+/// Loads an accumulator from rows 0 to valid_rows - 1 and columns 0 to ValidColumns - 1 of a matrix in global
+/// memory; the rest is 0.
+template <int ValidColumns, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ void load(Fragment<float, M, N, WarpsM, WarpsN> &fragment, const float *global,
+                                     int64 stride, int valid_rows) {
+  const int first_row = fragment.first_row(threadIdx.x), first_column = fragment.first_column(threadIdx.x);
+#pragma unroll
+  for (int i = 0; i < fragment.kRowTiles; ++i)
+#pragma unroll
+    for (int j = 0; j < fragment.kColumnTiles; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int row = first_row + fragment.row_offset(i, e);
+        const int column = first_column + fragment.column_offset(j, e);
+        fragment.data[i][j][e] =
+            row < valid_rows && column < ValidColumns ? global[row * stride + column] : 0;
+      }
+}
+
 /// Writes an accumulator, rounded to T, to rows 0 to valid_rows - 1 and columns 0 to ValidColumns - 1 of a
 /// matrix in global memory.
 template <int ValidColumns, typename T, int M, int N, int WarpsM, int WarpsN>

@@ -1,0 +1,184 @@
+// RUN: attn-opt %s --split-input-file --attn-lower-online-to-tile | FileCheck %s
+
+// Forward without a mask: the scale is folded into the exponent, only the last block of keys is masked.
+!q = tensor<?x16x?x64xbf16>
+!k = tensor<?x4x?x64xbf16>
+!l = tensor<?x16x?xf32>
+// CHECK-LABEL: func @plain(
+// CHECK: %[[OUT:.*]] = memref.alloc({{.*}}) : memref<?x16x?x64xbf16>
+// CHECK: %[[LSE:.*]] = memref.alloc({{.*}}) : memref<?x16x?xf32>
+// CHECK: %[[BLOCKS:.*]] = arith.ceildivsi
+// CHECK: gpu.launch_func @plain_forward::@plain_forward blocks in (%{{.*}}, %{{.*}}, %{{.*}}) threads in (%c128{{.*}}, %{{.*}}, %{{.*}}) args(
+// CHECK-LABEL: gpu.module @plain_forward
+// CHECK: gpu.func @plain_forward({{.*}}) kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 4, blocks_per_multiprocessor = 2>}
+// CHECK: attn_tile.copy_async {{.*}} to %query_tile aligned
+// CHECK: attn_tile.copy_async {{.*}} to %key_tile aligned
+// CHECK: attn_tile.copy_commit
+// CHECK: scf.for
+// CHECK: attn_tile.copy_wait pending(0)
+// CHECK: gpu.barrier
+// CHECK: attn_tile.copy_async {{.*}} to %value_tile aligned
+// CHECK: attn_tile.mma mma_sync %scores, %query_tile, %key_tile transpose_b
+// CHECK: attn_tile.copy_wait pending(0)
+// CHECK: gpu.barrier
+// CHECK: scf.if
+// CHECK: attn_tile.copy_async {{.*}} to %key_tile aligned
+// CHECK: scf.if
+// CHECK: attn_tile.map outs(%scores
+// CHECK: arith.cmpi slt
+// CHECK: arith.select
+// CHECK: attn_tile.row_reduce max %scores into %row_max :
+// CHECK: attn_tile.map ins(%row_max
+// CHECK: math.fma
+// CHECK: math.exp2 {{.*}} fastmath<afn>
+// CHECK: attn_tile.row_reduce add %scores into %row_sum partial
+// CHECK: attn_tile.convert %scores to %probabilities
+// CHECK: attn_tile.mma mma_sync %output, %probabilities, %value_tile :
+// CHECK: attn_tile.row_combine add %row_sum
+// CHECK: attn_tile.store %output {{.*}} aligned
+// CHECK: attn_tile.store_rows %row_max
+func.func @plain(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
+  %out, %lse = attn.online_attention forward %q, %k, %v schedule(<block_m = 128, block_n = 64, warps = 4, blocks_per_multiprocessor = 2>)
+    : (!q, !k, !k) -> (!q, !l)
+  return %out, %lse : !q, !l
+}
+
+// -----
+
+// Two visited ranges: the loop goes from one visited block to the next.
+!t = tensor<1x1x?x64xf16>
+!l = tensor<1x1x?xf32>
+// CHECK-LABEL: gpu.func @two_ranges_forward(
+// CHECK: scf.while (%[[AT:.*]] = %{{.*}}) : (index) -> index {
+// CHECK: arith.cmpi slt, %[[AT]], %{{.*}}
+// CHECK: } do {
+// CHECK: arith.minsi
+// CHECK: scf.yield
+func.func @two_ranges(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
+  %out, %lse = attn.online_attention forward %q, %k, %v schedule(<block_m = 64, block_n = 32, warps = 4>)
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %c4 = arith.constant 4 : index
+      %sink = arith.cmpi slt, %kv_idx, %c4 : index
+      %after = arith.cmpi sge, %kv_idx, %q_idx : index
+      %keep = arith.ori %sink, %after : i1
+      attn.yield %keep : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %c0 = arith.constant 0 : index
+      %c4 = arith.constant 4 : index
+      %kv_len = attn.kv_len %b
+      attn.yield_ranges visited(%c0 to %c4, %begin to %kv_len) masked(%c4 to %end)
+    } : (!t, !t, !t) -> (!t, !l)
+  return %out, %lse : !t, !l
+}
+
+// -----
+
+// In f32 the products are made of multiply-adds, the probabilities go through shared memory, exp2 is accurate.
+!t = tensor<1x1x?x40xf32>
+!l = tensor<1x1x?xf32>
+// CHECK-LABEL: gpu.func @f32_forward(
+// CHECK: attn_tile.shared_alloc "query_tile" : <64x48xf32>
+// CHECK: attn_tile.mma fma %scores
+// CHECK-NOT: math.fma
+// CHECK: math.exp2 %{{[^ ]*}} : f32
+// CHECK: attn_tile.store_shared %scores to %scores_tile
+// CHECK: gpu.barrier
+// CHECK: attn_tile.mma fma %output, %scores_tile, %value_tile :
+func.func @f32(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
+  %out, %lse = attn.online_attention forward %q, %k, %v schedule(<block_m = 64, block_n = 32, warps = 4>) : (!t, !t, !t) -> (!t, !l)
+  return %out, %lse : !t, !l
+}
+
+// -----
+
+// A score: the scale is applied first, and reads of captures are clamped into bounds.
+!t = tensor<1x8x?x64xf16>
+!l = tensor<1x8x?xf32>
+// CHECK-LABEL: gpu.func @score_forward(
+// CHECK: attn_tile.map outs(%scores
+// CHECK: %[[X:.*]] = arith.mulf %{{.*}}, %cst
+// CHECK: memref.load
+// CHECK: arith.addf %[[X]]
+func.func @score(%q: !t, %k: !t, %v: !t, %bias: tensor<8x?xf32>) -> (!t, !l) {
+  %out, %lse = attn.online_attention forward %q, %k, %v captures(%bias : tensor<8x?xf32>) schedule(<block_m = 64, block_n = 32, warps = 4>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %term = tensor.extract %bias[%h, %kv_idx] : tensor<8x?xf32>
+      %sum = arith.addf %s, %term : f32
+      attn.yield %sum : f32
+    } : (!t, !t, !t) -> (!t, !l)
+  return %out, %lse : !t, !l
+}
+
+// -----
+
+// The backward: a block of keys stays, the queries of the heads of its group stream by; dQ is summed by atomics in f32.
+!q = tensor<2x4x?x64xbf16>
+!k = tensor<2x2x?x64xbf16>
+!l = tensor<2x4x?xf32>
+// CHECK-LABEL: func @backward(
+// CHECK: linalg.fill
+// CHECK: gpu.launch_func @backward_fused::@backward_fused
+// CHECK: gpu.launch_func @backward_d_query::@backward_d_query
+// CHECK: gpu.func @backward_fused(
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: attn_tile.mma mma_sync %scores, %query_tile, %key_tile transpose_b
+// CHECK: attn_tile.mma mma_sync %d_scores, %d_out_tile, %value_tile transpose_b
+// CHECK: scf.if
+// CHECK: attn_tile.map ins(%row_lse, %row_delta
+// CHECK: } else {
+// CHECK: attn_tile.map ins(%row_lse, %row_delta
+// CHECK: attn_tile.mma mma_sync %d_value_sum, %probabilities_tile, %d_out_tile transpose_a
+// CHECK: attn_tile.mma mma_sync %d_key_sum, %d_scores_tile, %query_tile transpose_a
+// CHECK: attn_tile.mma mma_sync %d_query, %d_scores_tile, %key_tile :
+// CHECK: attn_tile.atomic_add %d_query
+// CHECK: gpu.func @backward_d_query(
+// CHECK: attn_tile.load
+// CHECK: attn_tile.store
+func.func @backward(%q: !q, %k: !k, %v: !k, %lse: !l, %delta: !l, %d_out: !q) -> (!q, !k, !k) {
+  %dq, %dk, %dv = attn.online_attention fused %q, %k, %v, %lse, %delta, %d_out schedule(<block_m = 64, block_n = 128, warps = 8>)
+    : (!q, !k, !k, !l, !l, !q) -> (!q, !k, !k)
+  return %dq, %dk, %dv : !q, !k, !k
+}
+
+// -----
+
+// A gradient of a capture whose index is the same for a head is summed by the threads; any other by atomics.
+!t = tensor<1x4x?x64xbf16>
+!l = tensor<1x4x?xf32>
+// CHECK-LABEL: gpu.func @capture_gradients_fused(
+// CHECK: attn_tile.fragment_alloc "sum_0" : <f32, thread
+// CHECK: attn_tile.map ins(%row_lse, %row_delta
+// CHECK-DAG: attn_tile.accumulate %{{.*}} into %sum_0
+// CHECK-DAG: memref.atomic_rmw addf
+// CHECK: attn_tile.flush_sum %sum_0
+func.func @capture_gradients(%q: !t, %lse: !l, %d_out: !t, %slopes: tensor<4xf32>, %bias: tensor<?xf32>) -> tensor<4xf32> {
+  %dq, %dk, %dv, %d_slopes, %d_bias = attn.online_attention fused %q, %q, %q, %lse, %lse, %d_out
+    captures(%slopes : tensor<4xf32>, %bias : tensor<?xf32>) schedule(<block_m = 64, block_n = 64, warps = 8>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %slope = tensor.extract %slopes[%h] : tensor<4xf32>
+      %term = tensor.extract %bias[%kv_idx] : tensor<?xf32>
+      %product = arith.mulf %s, %slope : f32
+      %sum = arith.addf %product, %term : f32
+      attn.yield %sum : f32
+    } gradient(%d: f32, %s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %slope = tensor.extract %slopes[%h] : tensor<4xf32>
+      %d_slope = arith.mulf %d, %s : f32
+      attn.accumulate_gradient %d_slope, %slopes[%h] : f32, tensor<4xf32>
+      attn.accumulate_gradient %d, %bias[%kv_idx] : f32, tensor<?xf32>
+      %dx = arith.mulf %d, %slope : f32
+      attn.yield %dx : f32
+    } : (!t, !t, !t, !l, !l, !t) -> (!t, !t, !t, tensor<4xf32>, tensor<?xf32>)
+  return %d_slopes : tensor<4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: gpu.func @delta_delta(
+// CHECK: attn_tile.row_dot %d_out_tile, %out_tile into %row_delta
+// CHECK: attn_tile.row_combine add %row_delta
+// CHECK: attn_tile.store_rows %row_delta
+func.func @delta(%d_out: tensor<1x4x?x64xbf16>, %out: tensor<1x4x?x64xbf16>) -> tensor<1x4x?xf32> {
+  %delta = attn.delta %d_out, %out : tensor<1x4x?x64xbf16>, tensor<1x4x?xf32>
+  return %delta : tensor<1x4x?xf32>
+}
