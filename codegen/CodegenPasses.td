@@ -40,18 +40,21 @@ def PrepareForEmissionPass : Pass<"attn-prepare-for-emission", "::mlir::ModuleOp
     - Operations of the index dialect become those of arith.
     - A multiplication and an addition (or subtraction) of floats that both allow it (`fastmath<contract>`), where the
       product has no other use, become `math.fma`.
-    - Operations on indices and integers that cannot overflow, as far as their ranges tell, are marked `overflow<nsw>`:
-      they are printed as plain C++ operators. Unsigned divisions of numbers that are not negative become signed ones. An
-      index has 32 bits.
     - Dead operations go.
+
+    Integer operations that cannot overflow should say so (`overflow<nsw>`): they are printed as C++ operators, others as
+    functions that wrap around.
 
     Example:
     ```mlir
-    %block = index.divu %work, %c4
+    %i = index.add %begin, %row
+    %product = arith.mulf %a, %b fastmath<contract> : f32
+    %sum = arith.addf %product, %c fastmath<contract> : f32
     ```
-    becomes, where %work is the index of a block,
+    becomes
     ```mlir
-    %block = arith.divsi %work, %c4 : index
+    %i = arith.addi %begin, %row : index
+    %sum = math.fma %a, %b, %c fastmath<contract> : f32
     ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];

@@ -96,9 +96,14 @@ static std::string printFinite(const APFloat &value) {
         value.convertToHexString(buffer, /*hexDigits=*/0, /*upperCase=*/false, APFloat::rmNearestTiesToEven);
     return std::string(buffer, length);
   }
-  SmallString<32> text;
-  value.toString(text, /*FormatPrecision=*/0, /*FormatMaxPadding=*/6, /*TruncateZero=*/true);
-  std::string lower = StringRef(text).lower();
+  std::string lower;
+  for (unsigned digits = 1; digits <= 17; ++digits) { // 17 tell all numbers of f64 apart
+    SmallString<32> text;
+    value.toString(text, digits, /*FormatMaxPadding=*/6, /*TruncateZero=*/true);
+    lower = StringRef(text).lower();
+    if (APFloat(value.getSemantics(), lower).bitwiseIsEqual(value))
+      break;
+  }
   if (lower.find_first_of(".e") == std::string::npos)
     lower += ".0";
   return lower;
@@ -320,9 +325,7 @@ static CudaExpr convertToFloat(Type from, Type to, CudaExpr operand, bool isUnsi
   // By way of double, which holds 32 bits exactly.
   if (getIntegerWidth(from) <= 32)
     return makeCall("round_to<" + getScalarType(to) + ">", {makeCall("double", {operand})});
-  return makeCall(isUnsigned ? "round_unsigned_to<" + getScalarType(to) + ">"
-                             : "round_signed_to<" + getScalarType(to) + ">",
-                  {operand});
+  return makeCall("round_integer_to<" + getScalarType(to) + ">", {operand});
 }
 
 static CudaExpr convertFloat(Type from, Type to, const CudaExpr &operand) {

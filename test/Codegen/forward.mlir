@@ -203,7 +203,7 @@ gpu.module @kernels {
 // CHECK-NEXT:      const bool is_empty = new_max == -kInfinity;
 // CHECK-NEXT:      const float shift = is_empty ? 0.0f : new_max;
 // CHECK-NEXT:      const float difference = old_max - shift;
-// CHECK-NEXT:      const float exponent = difference * 0.127517432f;
+// CHECK-NEXT:      const float exponent = difference * 0.12751743f;
 // CHECK-NEXT:      const float factor = exp2_approx(exponent);
 // CHECK-NEXT:      const float rescaled = sum * factor;
 // CHECK-NEXT:      old_max = factor;
@@ -212,8 +212,8 @@ gpu.module @kernels {
 // CHECK-NEXT:    map([&](int row, int column, float max_, float &s) {
 // CHECK-NEXT:      const bool is_empty = max_ == -kInfinity;
 // CHECK-NEXT:      const float shift = is_empty ? 0.0f : max_;
-// CHECK-NEXT:      const float scaled_shift = shift * 0.127517432f;
-// CHECK-NEXT:      const float scaled = s * 0.127517432f;
+// CHECK-NEXT:      const float scaled_shift = shift * 0.12751743f;
+// CHECK-NEXT:      const float scaled = s * 0.12751743f;
 // CHECK-NEXT:      const float exponent = scaled - scaled_shift;
 // CHECK-NEXT:      const float p = exp2_approx(exponent);
 // CHECK-NEXT:      s = p;
@@ -236,7 +236,7 @@ gpu.module @kernels {
 // CHECK-NEXT:    o = result;
 // CHECK-NEXT:  }, row_sum, output);
 // CHECK-NEXT:  map([&](int row, float sum, float &max_) {
-// CHECK-NEXT:    const float scaled_max = max_ * 0.0883883461f;
+// CHECK-NEXT:    const float scaled_max = max_ * 0.088388346f;
 // CHECK-NEXT:    const float log_ = logf(sum);
 // CHECK-NEXT:    const float total = scaled_max + log_;
 // CHECK-NEXT:    const bool is_empty = sum == 0.0f;

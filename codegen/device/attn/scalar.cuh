@@ -283,6 +283,16 @@ __device__ __forceinline__ To round_to(double value) {
   return To(nearest);
 }
 
+/// The same of a 64-bit integer, signed or not. Where double does not hold it, what is dropped makes the last bit
+/// odd.
+template <typename To, typename Integer>
+__device__ __forceinline__ To round_integer_to(Integer value) {
+  constexpr Integer kExact = Integer(1) << 53, kDropped = (Integer(1) << 11) - 1;
+  if (value >= kExact || (Integer(-1) < Integer(0) && value <= Integer(0) - kExact))
+    value = (value & ~kDropped) | ((value & kDropped) != 0 ? kDropped + 1 : Integer(0));
+  return round_to<To>(double(value));
+}
+
 template <typename T>
 __device__ __forceinline__ T power(T base, int exponent) {
   T result = T(1), factor = base;
