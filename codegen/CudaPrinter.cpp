@@ -321,6 +321,17 @@ void FunctionPrinter::printSignature() {
   os << ") ";
 }
 
+/// Whether a statement of the function names the number of its threads.
+static bool copiesTiles(gpu::GPUFuncOp function) {
+  return function
+      .walk([](Operation *op) {
+        auto store = dyn_cast<tile::StoreOp>(op);
+        return isa<tile::CopyAsyncOp>(op) || (store && store.getVia()) ? WalkResult::interrupt()
+                                                                       : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 void FunctionPrinter::print() {
   if (function.isKernel())
     printHeaderComment();
@@ -328,7 +339,8 @@ void FunctionPrinter::print() {
   auto scope = os.scope("{\n", "}\n");
   if (function.isKernel()) {
     auto kernel = function->getAttrOfType<tile::KernelAttr>(tile::AttnTileDialect::getKernelAttrName());
-    os << "constexpr int kThreads = " << 32 * kernel.getWarps() << ";\n";
+    if (copiesTiles(function))
+      os << "constexpr int kThreads = " << 32 * kernel.getWarps() << ";\n";
     if (kernel.getSharedBytes() > 0)
       os << "extern __shared__ __align__(128) unsigned char shared[];\n";
     for (BlockArgument argument : function.getArguments())

@@ -70,9 +70,9 @@ static bool isAccessedAligned(Value buffer) {
     if (auto cast = dyn_cast<memref::CastOp>(user))
       return isAccessedAligned(cast.getResult());
     if (auto copy = dyn_cast<tile::CopyAsyncOp>(user))
-      return copy.getAligned();
+      return copy.getAligned() && copy.getSource() == buffer;
     if (auto store = dyn_cast<tile::StoreOp>(user))
-      return store.getAligned();
+      return store.getAligned() && store.getTarget() == buffer;
     return false;
   });
 }

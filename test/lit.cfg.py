@@ -3,6 +3,7 @@
 # A test names its tools plainly (attn-opt, FileCheck): PATH holds the build's tools and LLVM's. `--param build=DIR`
 # selects the build folder, so that a test runs from its path in the source tree without a build step.
 
+import glob
 import os
 import sys
 
@@ -43,3 +44,10 @@ if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= flags:
 # REQUIRES: attn-bench: built only where Google Benchmark is installed.
 if os.path.exists(os.path.join(build, "bin", "attn-bench")):
     config.available_features.add("attn-bench")
+
+# REQUIRES: nvrtc: NVIDIA's runtime compiler, where attn-translate finds it; it needs no GPU.
+directories = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+directories += [os.path.join(home, "lib64") for home in glob.glob("/usr/local/cuda*")]
+directories += [os.path.join(home, "lib") for home in glob.glob("/usr/local/cuda*")]
+if any(glob.glob(os.path.join(directory, "libnvrtc.so*")) for directory in directories if directory):
+    config.available_features.add("nvrtc")

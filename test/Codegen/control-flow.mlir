@@ -1,4 +1,5 @@
 // RUN: attn-translate --attn-to-cuda %s | FileCheck %s
+// RUN: %if nvrtc %{ attn-translate --attn-to-ptx --arch=sm_80 %s -o %t.ptx %}
 
 gpu.module @functions {
   // Loop-carried values change at once: one that is read after it was written needs a copy.

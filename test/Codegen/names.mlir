@@ -1,4 +1,5 @@
 // RUN: attn-translate --attn-to-cuda %s | FileCheck %s
+// RUN: %if nvrtc %{ attn-translate --attn-to-ptx --arch=sm_80 %s -o %t.ptx %}
 
 // Names of values are those of the text, unless they mean something else in C++ or are taken.
 

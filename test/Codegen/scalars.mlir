@@ -1,4 +1,5 @@
 // RUN: attn-translate --attn-to-cuda %s | FileCheck %s
+// RUN: %if nvrtc %{ attn-translate --attn-to-ptx --arch=sm_80 %s -o %t.ptx %}
 
 gpu.module @functions {
   // Parentheses where C++ needs them, and where a reader would.
@@ -59,7 +60,7 @@ gpu.module @functions {
   // CHECK:         const float a = x + 0.1f + 3.4028235e+38f;
   // CHECK-NEXT:    const float b = a - 0x0.000002p-126f - -kInfinity;
   // CHECK-NEXT:    const float c = b * bit_cast<float>(int(0x7fc00001)) * -0.0f;
-  // CHECK-NEXT:    const float d = c + float(bf16(1.5f)) + float(n == (-9223372036854775807ll - 1));
+  // CHECK-NEXT:    const float d = c + float(bf16(1.5f)) + float(n == -9223372036854775807ll - 1);
   gpu.func @literals(%x: f32, %n: i64) -> f32 {
     %tenth = arith.constant 0.1 : f32
     %largest = arith.constant 0x7F7FFFFF : f32

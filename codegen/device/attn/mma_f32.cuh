@@ -71,12 +71,13 @@ __device__ __forceinline__ void mma_fma(Fragment<float, M, N, WarpsM, WarpsN> &a
                 "operands of float");
   static_assert(A::kRows == M && B::kColumns == N && A::kColumns == B::kRows, "shapes that do not fit");
   static_assert(A::kColumns % 4 == 0, "the inner dimension goes by four");
+  constexpr int kRowTiles = Fragment<float, M, N, WarpsM, WarpsN>::kRowTiles;
   const int first_row = acc.first_row(threadIdx.x), first_column = acc.first_column(threadIdx.x);
 #pragma unroll 1
   for (int k = 0; k < A::kColumns; k += 4) {
-    float left[acc.kRowTiles][2][4];
+    float left[kRowTiles][2][4];
 #pragma unroll
-    for (int i = 0; i < acc.kRowTiles; ++i)
+    for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
       for (int h = 0; h < 2; ++h)
         read_left(left[i][h], a, first_row + acc.row_offset(i, 2 * h), k);
@@ -85,7 +86,7 @@ __device__ __forceinline__ void mma_fma(Fragment<float, M, N, WarpsM, WarpsN> &a
       float right[2][4];
       read_right(right, b, k, first_column + acc.column_offset(j, 0));
 #pragma unroll
-      for (int i = 0; i < acc.kRowTiles; ++i)
+      for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
         for (int e = 0; e < 4; ++e)
 #pragma unroll
@@ -120,14 +121,15 @@ __device__ __forceinline__ void mma_tf32(Fragment<float, M, N, WarpsM, WarpsN> &
                 "operands of float");
   static_assert(A::kRows == M && B::kColumns == N && A::kColumns == B::kRows, "shapes that do not fit");
   static_assert(A::kColumns % 8 == 0, "the inner dimension goes by eight");
+  constexpr int kRowTiles = Fragment<float, M, N, WarpsM, WarpsN>::kRowTiles;
   const int t = lane_index() % 4;
   const int first_row = acc.first_row(threadIdx.x); // g rows below the warp's
   const int first_column = acc.first_column(threadIdx.x) - 2 * t + lane_index() / 4;
 #pragma unroll 2
   for (int k = 0; k < A::kColumns; k += 8) {
-    uint32 left[acc.kRowTiles][4];
+    uint32 left[kRowTiles][4];
 #pragma unroll
-    for (int i = 0; i < acc.kRowTiles; ++i)
+    for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
       for (int r = 0; r < 4; ++r)
         left[i][r] = to_tf32(operand_at(a, first_row + acc.row_offset(i, 0) + r % 2 * 8, k + t + r / 2 * 4));
@@ -136,7 +138,7 @@ __device__ __forceinline__ void mma_tf32(Fragment<float, M, N, WarpsM, WarpsN> &
       const int column = first_column + 8 * j;
       const uint32 b0 = to_tf32(operand_at(b, k + t, column)), b1 = to_tf32(operand_at(b, k + t + 4, column));
 #pragma unroll
-      for (int i = 0; i < acc.kRowTiles; ++i)
+      for (int i = 0; i < kRowTiles; ++i)
         mma_m16n8k8_tf32(acc.data[i][j], left[i], b0, b1);
     }
   }

@@ -283,8 +283,8 @@ __device__ __forceinline__ To round_to(double value) {
   return To(nearest);
 }
 
-/// The same of a 64-bit integer, signed or not. Where double does not hold it, what is dropped makes the last bit
-/// odd.
+/// The same of a 64-bit integer, signed or not. Where double does not hold it, what is dropped makes the last
+/// bit odd.
 template <typename To, typename Integer>
 __device__ __forceinline__ To round_integer_to(Integer value) {
   constexpr Integer kExact = Integer(1) << 53, kDropped = (Integer(1) << 11) - 1;
