@@ -66,15 +66,12 @@ static Value stripCasts(Value buffer) {
 
 /// Whether a kernel accesses a buffer in 16 bytes at a time.
 static bool isAccessedAligned(Value buffer) {
-  return llvm::any_of(buffer.getUsers(), [&](Operation *user) {
-    if (auto cast = dyn_cast<memref::CastOp>(user))
-      return isAccessedAligned(cast.getResult());
-    if (auto copy = dyn_cast<tile::CopyAsyncOp>(user))
-      return copy.getAligned() && copy.getSource() == buffer;
-    if (auto store = dyn_cast<tile::StoreOp>(user))
-      return store.getAligned() && store.getTarget() == buffer;
-    return false;
-  });
+  return isa<MemRefType>(buffer.getType()) && llvm::any_of(buffer.getUsers(), [](Operation *user) {
+           if (auto cast = dyn_cast<memref::CastOp>(user))
+             return isAccessedAligned(cast.getResult());
+           // The attribute of every attn_tile operation that copies rows.
+           return isa_and_present<tile::AttnTileDialect>(user->getDialect()) && user->hasAttr("aligned");
+         });
 }
 
 //===----------------------------------------------------------------------===//
@@ -110,6 +107,8 @@ private:
   llvm::DenseMap<Value, int32_t> parameters, results, workspaces;
   llvm::DenseMap<Value, Expr> exprs;
   llvm::DenseMap<Operation *, int32_t> modules;
+  /// What launches so far were given.
+  llvm::DenseSet<Value> launched;
   /// What the variant's condition holds already.
   std::vector<Expr> conditions;
 };
@@ -253,9 +252,10 @@ LogicalResult VariantBuilder::addFill(linalg::FillOp op) {
                 (matchPattern(value, m_Zero()) || matchPattern(value, m_PosZeroFloat()));
   if (!isZero)
     return op.emitOpError("fills with something else than zero, which a launch plan cannot do");
-  if (!variant.launches.empty())
-    return op.emitOpError("comes after a launch; a launch plan fills buffers before the first one");
   Value buffer = stripCasts(op.getOutputs()[0]);
+  if (launched.contains(buffer))
+    return op.emitOpError(
+        "comes after a launch with the same buffer; a launch plan fills before the first launch");
   if (auto it = workspaces.find(buffer); it != workspaces.end())
     variant.workspaces[it->second].zeroed = true;
   else if (auto it = results.find(buffer); it != results.end())
@@ -373,6 +373,7 @@ LogicalResult VariantBuilder::addLaunch(gpu::LaunchFuncOp op) {
     if (getConstantIntValue(value) != expected)
       return op.emitOpError("expected ") << spec.threads << " threads, the kernel's, all along x";
   for (auto [value, inKernel] : llvm::zip(op.getKernelOperands(), kernel.getArguments())) {
+    launched.insert(stripCasts(value));
     FailureOr<ArgumentSpec> argument = getArgument(op, value, inKernel);
     if (failed(argument))
       return failure();

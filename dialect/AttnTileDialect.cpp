@@ -144,9 +144,8 @@ LogicalResult FragmentType::verify(function_ref<InFlightDiagnostic()> emitError,
   size_t rank = layout == Layout::thread ? 0 : layout == Layout::rows ? 1 : 2;
   if (shape.size() != rank || !hasType) // (TF1)
     return emitError() << "expected a fragment of layout " << stringifyLayout(layout) << " to have "
-                       << dimensions[rank] << " of "
-                       << (isOperand ? "f16 or bf16" : "f32") << ", got [" << shape << "] of " << elementType
-                       << " [TF1]";
+                       << dimensions[rank] << " of " << (isOperand ? "f16 or bf16" : "f32") << ", got ["
+                       << shape << "] of " << elementType << " [TF1]";
   bool isValid = warps.size() == 2 && warps[0] >= 1 && warps[1] >= 1 && (!isOperand || warps[1] == 1);
   if (isValid && rank > 0)
     isValid = shape[0] >= 1 && shape[0] % (16 * warps[0]) == 0;

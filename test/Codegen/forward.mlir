@@ -1,4 +1,5 @@
 // RUN: attn-translate --attn-to-cuda %s | FileCheck %s --match-full-lines --strict-whitespace
+// RUN: attn-translate --attn-to-cuda %s -o %t.1 && attn-translate --attn-to-cuda %s -o %t.2 && cmp %t.1 %t.2
 // A whole forward kernel, causal: what each operation becomes.
 
 !tensor = memref<?x16x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>

@@ -11,7 +11,7 @@
 
 // OPERATION: error: 'memref.copy' op has no place in a launch plan
 // FILL: error: 'linalg.fill' op fills with something else than zero, which a launch plan cannot do
-// LATE: error: 'linalg.fill' op comes after a launch; a launch plan fills buffers before the first one
+// LATE: error: 'linalg.fill' op comes after a launch with the same buffer; a launch plan fills before the first launch
 // SIZE: error: 'func.func' op has a result, argument 1, of which size 0 is not known to be one of an argument's
 // THREADS: error: 'gpu.launch_func' op expected 32 threads, the kernel's, all along x
 // VALUE: error: 'arith.addi' op uses an argument of type 'index', which is not computed from sizes
