@@ -88,7 +88,7 @@ LaunchPlan makePlan() {
       {"scale", ElementType::F32, true, {}},
       {"slopes", ElementType::F32, false, {}},
   };
-  plan.results = {{"out", ElementType::BF16, {Expr::dim(0, 0), 16, Expr::dim(0, 2), 128}}};
+  plan.results = {{"out", ElementType::BF16, {Expr::dim(0, 0), 16, Expr::dim(0, 2), 128}, true}};
   plan.requirements = {{Expr::equal(Expr::mod(16, Expr::dim(1, 1)), 0),
                         "the query heads must be a multiple of the key heads"}};
   plan.modules = {{"forward", "// \"quoted\"\n#include \"attn/portable.cuh\"\n"}, {"combine", ""}};
@@ -133,6 +133,7 @@ TEST(LaunchPlan, JsonRoundTrip) {
   EXPECT_TRUE(parsed->parameters[2].isScalar);
   EXPECT_FALSE(parsed->parameters[3].isScalar);
   EXPECT_TRUE(parsed->variants[0].workspaces[0].zeroed);
+  EXPECT_TRUE(parsed->results[0].zeroed);
   EXPECT_EQ(parsed->modules[0].source, makePlan().modules[0].source);
 }
 

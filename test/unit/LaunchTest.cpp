@@ -267,6 +267,32 @@ TEST_F(Launch, SkipsKernelsWithoutBlocks) {
   EXPECT_EQ(FakeCuda::get().launches[0].kernel, "write");
 }
 
+TEST_F(Launch, FillsResultsWithZeros) {
+  LaunchPlan plan = makePlan();
+  plan.results[0].zeroed = true;
+  makeRuntime(plan);
+  auto &memsets = FakeCuda::get().memsets; // the counter's is the first of each call
+  ASSERT_EQ(launchMessage(), "");
+  ASSERT_EQ(memsets.size(), 2u);
+  EXPECT_EQ(memsets[1].data, 0x9000u);
+  EXPECT_EQ(memsets[1].bytes, 12000u);
+
+  // What lies between the rows is not the function's.
+  memsets.clear();
+  out.strides[0] = 2048;
+  ASSERT_EQ(launchMessage(), "");
+  ASSERT_EQ(memsets.size(), 7u);
+  for (size_t row = 0; row < 6; ++row) {
+    EXPECT_EQ(memsets[1 + row].data, 0x9000u + row * 4096);
+    EXPECT_EQ(memsets[1 + row].bytes, 2000u);
+  }
+
+  memsets.clear();
+  in.sizes[1] = out.sizes[1] = 0;
+  ASSERT_EQ(launchMessage(), "");
+  EXPECT_EQ(memsets.size(), 1u);
+}
+
 TEST_F(Launch, ChecksTheTensors) {
   auto messageWith = [&](auto change) {
     TestTensor other(0x7000, ElementType::BF16, {6, 1000}, {2048, 1});
