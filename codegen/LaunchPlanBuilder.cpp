@@ -30,7 +30,7 @@ static constexpr int64_t kAccessBytes = 16;
 // Types and names
 //===----------------------------------------------------------------------===//
 
-static std::optional<ElementType> getElementKind(Type type) {
+std::optional<ElementType> cuda::getElementKind(Type type) {
   if (type.isIndex() || type.isSignlessInteger(64))
     return ElementType::I64;
   if (type.isSignlessInteger(1))

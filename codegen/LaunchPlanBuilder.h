@@ -29,6 +29,9 @@
 
 namespace attn::cuda {
 
+/// What a launch plan calls a scalar type (i64 for index); none where it cannot pass it.
+std::optional<ElementType> getElementKind(mlir::Type type);
+
 /// The plan of one function, from one or more modules that lower it in different ways, each through
 /// `buildEmissionPipeline`. A variant may be taken where the tensors that its kernels access in 16 bytes at a
 /// time

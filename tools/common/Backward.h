@@ -8,7 +8,7 @@
 #ifndef ATTN_TOOLS_COMMON_BACKWARD_H
 #define ATTN_TOOLS_COMMON_BACKWARD_H
 
-#include "tools/common/EntryPoint.h"
+#include "runtime/jit/EntryPoint.h"
 
 namespace attn {
 

@@ -8,7 +8,7 @@
 #ifndef ATTN_TOOLS_COMMON_FILL_H
 #define ATTN_TOOLS_COMMON_FILL_H
 
-#include "tools/common/EntryPoint.h"
+#include "runtime/jit/EntryPoint.h"
 #include "tools/common/HostTensor.h"
 #include "tools/common/Sizes.h"
 

@@ -10,7 +10,7 @@
 
 #include "passes/Pipelines.h"
 #include "runtime/jit/CpuExecutable.h"
-#include "tools/common/EntryPoint.h"
+#include "runtime/jit/EntryPoint.h"
 #include "tools/common/HostTensor.h"
 
 namespace attn {

@@ -13,7 +13,7 @@
 #ifndef ATTN_TOOLS_COMMON_SIZES_H
 #define ATTN_TOOLS_COMMON_SIZES_H
 
-#include "tools/common/EntryPoint.h"
+#include "runtime/jit/EntryPoint.h"
 #include <array>
 
 namespace attn {

@@ -1,16 +1,17 @@
-//===- EntryPoint.cpp - the module that a tool was given, and the function to run -===//
+//===- EntryPoint.cpp - a parsed module, and the function in it to compile -----===//
 //
 // Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "tools/common/EntryPoint.h"
+#include "runtime/jit/EntryPoint.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/AsmParser/AsmParserState.h"
 #include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "runtime/jit/SourceNames.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -154,7 +155,8 @@ llvm::Expected<EntryPoint> attn::parseEntryPoint(MLIRContext *context, StringRef
 }
 
 llvm::Expected<EntryPoint> attn::parseEntryPoint(MLIRContext *context,
-                                                 std::unique_ptr<llvm::MemoryBuffer> text, StringRef name) {
+                                                 std::unique_ptr<llvm::MemoryBuffer> text, StringRef name,
+                                                 bool keepsNames) {
   EntryPoint entry;
   std::string file = text->getBufferIdentifier().str();
   FirstDiagnostic diagnostic(context);
@@ -169,6 +171,8 @@ llvm::Expected<EntryPoint> attn::parseEntryPoint(MLIRContext *context,
     entry.module = ModuleOp::create(FileLineColLoc::get(context, file, 0, 0));
     if (failed(parseAsmSourceFile(sources, entry.module->getBody(), config, &state)))
       return diagnostic.take(file + ": cannot be parsed");
+    if (keepsNames)
+      keepNames(state, context);
     // Functions may stand in a module of the file or in none.
     Block &body = *entry.module->getBody();
     if (llvm::hasSingleElement(body))

@@ -5,21 +5,27 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ATTN_TOOLS_ATTNTRANSLATE_SOURCENAMES_H
-#define ATTN_TOOLS_ATTNTRANSLATE_SOURCENAMES_H
+#ifndef ATTN_RUNTIME_JIT_SOURCENAMES_H
+#define ATTN_RUNTIME_JIT_SOURCENAMES_H
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/SourceMgr.h"
 
+namespace mlir {
+class AsmParserState;
+} // namespace mlir
+
 namespace attn {
 
-/// Parses the main buffer. MLIR forgets what a text calls its values; here each operation with one result,
-/// and each block argument, gets a NameLoc of that name (unless it is a number), so that emitted code uses it
-/// too.
+/// MLIR forgets what a text calls its values. Gives each operation with one result, and each block argument,
+/// a NameLoc of the name that it had (unless that was a number), so that emitted code uses it too.
+void keepNames(const mlir::AsmParserState &state, mlir::MLIRContext *context);
+
+/// Parses the main buffer, and keeps the names.
 mlir::OwningOpRef<mlir::ModuleOp> parseKeepingNames(const llvm::SourceMgr &sources,
                                                     mlir::MLIRContext *context);
 
 } // namespace attn
 
-#endif // ATTN_TOOLS_ATTNTRANSLATE_SOURCENAMES_H
+#endif // ATTN_RUNTIME_JIT_SOURCENAMES_H

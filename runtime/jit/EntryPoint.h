@@ -1,12 +1,12 @@
-//===- EntryPoint.h - the module that a tool was given, and the function to run -===//
+//===- EntryPoint.h - a parsed module, and the function in it to compile -----===//
 //
 // Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ATTN_TOOLS_COMMON_ENTRYPOINT_H
-#define ATTN_TOOLS_COMMON_ENTRYPOINT_H
+#ifndef ATTN_RUNTIME_JIT_ENTRYPOINT_H
+#define ATTN_RUNTIME_JIT_ENTRYPOINT_H
 
 #include "dialect/AttnDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -64,10 +64,11 @@ struct EntryPoint {
 llvm::Expected<EntryPoint> parseEntryPoint(mlir::MLIRContext *context, llvm::StringRef file,
                                            llvm::StringRef entry);
 
-/// The same for text in memory.
+/// The same for text in memory. With `keepsNames` locations keep the names of values (SourceNames.h).
 llvm::Expected<EntryPoint> parseEntryPoint(mlir::MLIRContext *context,
-                                           std::unique_ptr<llvm::MemoryBuffer> text, llvm::StringRef entry);
+                                           std::unique_ptr<llvm::MemoryBuffer> text, llvm::StringRef entry,
+                                           bool keepsNames = false);
 
 } // namespace attn
 
-#endif // ATTN_TOOLS_COMMON_ENTRYPOINT_H
+#endif // ATTN_RUNTIME_JIT_ENTRYPOINT_H

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tools/attn-translate/SourceNames.h"
+#include "runtime/jit/SourceNames.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/AsmParser/AsmParserState.h"
 #include "mlir/IR/Builders.h"
@@ -24,13 +24,7 @@ static StringRef getSourceName(SMRange range) {
   return text.empty() || llvm::isDigit(text.front()) ? "" : text;
 }
 
-OwningOpRef<ModuleOp> attn::parseKeepingNames(const llvm::SourceMgr &sources, MLIRContext *context) {
-  AsmParserState state;
-  Block block;
-  ParserConfig config(context);
-  if (failed(parseAsmSourceFile(sources, &block, config, &state)))
-    return {};
-
+void attn::keepNames(const AsmParserState &state, MLIRContext *context) {
   Builder builder(context);
   for (const AsmParserState::OperationDefinition &definition : state.getOpDefs())
     if (definition.resultGroups.size() == 1 && definition.op->getNumResults() == 1)
@@ -40,13 +34,22 @@ OwningOpRef<ModuleOp> attn::parseKeepingNames(const llvm::SourceMgr &sources, ML
     for (auto [argument, source] : llvm::zip(definition.block->getArguments(), definition.arguments))
       if (StringRef name = getSourceName(source.loc); !name.empty())
         argument.setLoc(NameLoc::get(builder.getStringAttr(name), argument.getLoc()));
+}
 
+OwningOpRef<ModuleOp> attn::parseKeepingNames(const llvm::SourceMgr &sources, MLIRContext *context) {
+  AsmParserState state;
+  Block block;
+  ParserConfig config(context);
+  if (failed(parseAsmSourceFile(sources, &block, config, &state)))
+    return {};
+
+  keepNames(state, context);
   if (llvm::hasSingleElement(block))
     if (auto module = dyn_cast<ModuleOp>(block.front())) {
       module->remove();
       return OwningOpRef<ModuleOp>(module);
     }
-  OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getUnknownLoc());
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context));
   module->getBody()->getOperations().splice(module->getBody()->begin(), block.getOperations());
   return module;
 }
