@@ -274,6 +274,40 @@ void OnlineAttentionOp::print(OpAsmPrinter &p) {
 }
 
 //===----------------------------------------------------------------------===//
+// attn.merge: `(%out, %lse), …`, and the type of every part once
+//===----------------------------------------------------------------------===//
+
+using UnresolvedOperands = SmallVectorImpl<OpAsmParser::UnresolvedOperand>;
+
+static ParseResult parseParts(OpAsmParser &parser, UnresolvedOperands &outs, UnresolvedOperands &lses) {
+  return parser.parseCommaSeparatedList([&]() -> ParseResult {
+    return failure(parser.parseLParen() || parser.parseOperand(outs.emplace_back()) || parser.parseComma() ||
+                   parser.parseOperand(lses.emplace_back()) || parser.parseRParen());
+  });
+}
+
+static void printParts(OpAsmPrinter &p, Operation *, OperandRange outs, OperandRange lses) {
+  llvm::interleaveComma(llvm::zip(outs, lses), p, [&](auto part) {
+    p << '(' << std::get<0>(part) << ", " << std::get<1>(part) << ')';
+  });
+}
+
+static ParseResult parsePartTypes(OpAsmParser &parser, const UnresolvedOperands &outs,
+                                  SmallVectorImpl<Type> &outTypes, SmallVectorImpl<Type> &lseTypes) {
+  Type out, lse;
+  if (parser.parseType(out) || parser.parseComma() || parser.parseType(lse))
+    return failure();
+  outTypes.assign(outs.size(), out);
+  lseTypes.assign(outs.size(), lse);
+  return success();
+}
+
+static void printPartTypes(OpAsmPrinter &p, Operation *, OperandRange, TypeRange outTypes,
+                           TypeRange lseTypes) {
+  p << outTypes.front() << ", " << lseTypes.front();
+}
+
+//===----------------------------------------------------------------------===//
 // attn.yield_ranges: `(%begin to %end, …)`
 //===----------------------------------------------------------------------===//
 

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/InliningUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -27,6 +28,8 @@ FloatType attn::getComputeType(Type elementType) {
     return Float64Type::get(elementType.getContext());
   return Float32Type::get(elementType.getContext());
 }
+
+bool attn::hasGradient(Type captureType) { return isa<FloatType>(getElementTypeOrSelf(captureType)); }
 
 namespace {
 /// Attention operations may be inlined with the function that holds them, and functions that a region calls

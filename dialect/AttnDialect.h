@@ -15,12 +15,16 @@
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/Sequence.h"
 #include <cmath>
 
 namespace attn {
 /// Type of scores, probabilities and accumulators for tensors of `elementType`: f64 for f64, f32 for all
 /// others.
 mlir::FloatType getComputeType(mlir::Type elementType);
+
+/// Whether a capture of this type has a gradient: its elements are floating.
+bool hasGradient(mlir::Type captureType);
 
 /// What `attn.accumulate_gradient` writes: the gradients of the captures.
 struct GradientResource : mlir::SideEffects::Resource::Base<GradientResource> {

@@ -86,9 +86,12 @@ def Attn_TargetAttr : Attn_Attr<"Target", "target"> {
     - (T2) a GPU has `max_shared_memory` of at least 1024 and neither vectors nor their registers.
     - (T3) `l1_bytes`, `l2_bytes` and `multiprocessors` are at least 1.
 
-    Example:
+    A parameter that is left out has the value 0, but for the caches (32 KiB and 512 KiB) and `multiprocessors` (1).
+
+    Example: a CPU, and a GPU.
     ```mlir
     module attributes {attn.target = #attn.target<arch = x86_64_v3, vector_bits = 256, vector_registers = 16>} {}
+    module attributes {attn.target = #attn.target<arch = sm_90a, multiprocessors = 132, max_shared_memory = 232448>} {}
     ```
   }];
   let parameters = (ins
@@ -118,6 +121,8 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     - On a CPU `vector_length` elements of the compute type make a vector; a micro-kernel of a matrix product keeps
       `register_rows` x `register_vectors` of them in registers.
     - On a GPU a block of the grid has `warps` warps, and `blocks_per_multiprocessor` of them are to fit one multiprocessor.
+
+    Only `block_m` and `block_n` have to be given; the order is `query_outer` and every other number 1 where it is left out.
 
     Constraints:
     - (S1) every number is from 1 to 2^31 - 1.

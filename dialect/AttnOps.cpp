@@ -132,19 +132,16 @@ static SmallVector<int64_t> getOutShape(AttentionOpInterface op) {
   return shape;
 }
 
-/// The gradient of a floating capture: its shape, in the compute type.
-static LogicalResult verifyCaptureGradients(AttentionOpInterface op, TypeRange gradients, StringRef label) {
-  SmallVector<Type> floating;
-  for (Value capture : op.getCaptures())
-    if (isa<FloatType>(getElementTypeOrSelf(capture.getType())))
-      floating.push_back(capture.getType());
-  if (gradients.size() != floating.size())
+static LogicalResult verifyCaptureGradients(AttentionOpInterface op, StringRef label) {
+  SmallVector<unsigned> captures = op.getDifferentiableCaptures();
+  ResultRange gradients = op.getCaptureGradients();
+  if (gradients.size() != captures.size())
     return op->emitOpError("expected the gradients of ")
-           << floating.size() << " floating captures, got " << gradients.size() << " [" << label << "]";
-  for (auto [type, gradient] : llvm::zip(floating, gradients)) {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    if (failed(verifyTensor(op, "the gradient of a capture", gradient,
-                            tensor ? tensor.getShape() : ArrayRef<int64_t>(), op.getComputeType(), label)))
+           << captures.size() << " floating captures, got " << gradients.size() << " [" << label << "]";
+  for (auto [capture, gradient] : llvm::zip(captures, gradients)) {
+    RankedTensorType type = op.getCaptureGradientType(capture);
+    if (failed(verifyTensor(op, "the gradient of a capture", gradient.getType(), type.getShape(),
+                            type.getElementType(), label)))
       return failure();
   }
   return success();
@@ -245,6 +242,10 @@ LogicalResult AttentionOp::verify() {
 
 LogicalResult AttentionOp::verifyRegions() { return verifyScoreAndMask(*this); }
 
+ResultRange AttentionOp::getCaptureGradients() { return getResults().drop_front(2).take_front(0); }
+
+Value AttentionOp::getShapeSource(OpResult) { return getQuery(); }
+
 //===----------------------------------------------------------------------===//
 // attn.attention_backward
 //===----------------------------------------------------------------------===//
@@ -265,11 +266,24 @@ LogicalResult AttentionBackwardOp::verify() {
         std::tuple("d_value", getValue(), getDValue())})
     if (failed(verifyRows(*this, name, gradient.getType(), input.getType().getShape(), element, "B2")))
       return failure();
-  return verifyCaptureGradients(*this, getDCaptures().getTypes(), "B2");
+  return verifyCaptureGradients(*this, "B2");
 }
 
 LogicalResult AttentionBackwardOp::verifyRegions() {
   return failure(failed(verifyScoreAndMask(*this)) || failed(verifyGradient(*this, getGradient())));
+}
+
+ResultRange AttentionBackwardOp::getCaptureGradients() { return getDCaptures(); }
+
+/// The capture of which `result` is the gradient, among the results from number `first` on.
+static Value getDifferentiatedCapture(AttentionOpInterface op, OpResult result, unsigned first) {
+  return op.getCaptures()[op.getDifferentiableCaptures()[result.getResultNumber() - first]];
+}
+
+Value AttentionBackwardOp::getShapeSource(OpResult result) {
+  Value inputs[] = {getQuery(), getKey(), getValue()};
+  unsigned number = result.getResultNumber();
+  return number < 3 ? inputs[number] : getDifferentiatedCapture(*this, result, 3);
 }
 
 //===----------------------------------------------------------------------===//
@@ -326,7 +340,7 @@ LogicalResult OnlineAttentionOp::verify() {
         failed(verifyTensor(*this, "lse", results[1].getType(), rowShape, compute, "O2")));
   case KernelKind::dq:
     return failure(failed(verifyGradientOf("d_query", results[0], getQuery())) ||
-                   failed(verifyCaptureGradients(*this, results.drop_front().getTypes(), "O2")));
+                   failed(verifyCaptureGradients(*this, "O2")));
   case KernelKind::dkdv:
     return failure(failed(verifyGradientOf("d_key", results[0], getKey())) ||
                    failed(verifyGradientOf("d_value", results[1], getValue())));
@@ -334,7 +348,7 @@ LogicalResult OnlineAttentionOp::verify() {
     return failure(failed(verifyGradientOf("d_query", results[0], getQuery())) ||
                    failed(verifyGradientOf("d_key", results[1], getKey())) ||
                    failed(verifyGradientOf("d_value", results[2], getValue())) ||
-                   failed(verifyCaptureGradients(*this, results.drop_front(3).getTypes(), "O2")));
+                   failed(verifyCaptureGradients(*this, "O2")));
   }
   llvm_unreachable("unhandled kernel kind");
 }
@@ -354,8 +368,38 @@ LogicalResult OnlineAttentionOp::verifyRegions() {
   return success();
 }
 
+ResultRange OnlineAttentionOp::getCaptureGradients() {
+  ResultRange results = getResults();
+  switch (getKind()) {
+  case KernelKind::dq:
+    return results.drop_front(1);
+  case KernelKind::fused:
+    return results.drop_front(3);
+  case KernelKind::forward:
+  case KernelKind::dkdv:
+    return results.take_front(0);
+  }
+  llvm_unreachable("unhandled kernel kind");
+}
+
+Value OnlineAttentionOp::getShapeSource(OpResult result) {
+  Value inputs[] = {getQuery(), getKey(), getValue()};
+  unsigned number = result.getResultNumber();
+  switch (getKind()) {
+  case KernelKind::forward:
+    return getQuery();
+  case KernelKind::dq:
+    return number < 1 ? inputs[0] : getDifferentiatedCapture(*this, result, 1);
+  case KernelKind::dkdv:
+    return inputs[number + 1];
+  case KernelKind::fused:
+    return number < 3 ? inputs[number] : getDifferentiatedCapture(*this, result, 3);
+  }
+  llvm_unreachable("unhandled kernel kind");
+}
+
 //===----------------------------------------------------------------------===//
-// attn.merge, and the operations inside regions
+// attn.delta and attn.merge
 //===----------------------------------------------------------------------===//
 
 LogicalResult DeltaOp::verify() {
@@ -365,10 +409,45 @@ LogicalResult DeltaOp::verify() {
 }
 
 LogicalResult MergeOp::verify() {
-  RankedTensorType out = getOut().getType();
-  return verifyTensor(*this, "lse", getLse().getType(), out.getShape().take_front(3),
-                      getComputeType(out.getElementType()), "M1");
+  // Two variadic operands of the same number: of an odd number, the accessors ignore the last.
+  OperandRange outs = getPartOuts(), lses = getPartLses();
+  if (outs.empty() || getNumOperands() % 2 != 0)
+    return emitOpError("expected an lse for each out, of at least one part, got ")
+           << getNumOperands() << " operands [M2]";
+  for (auto [out, lse] : llvm::zip(outs, lses))
+    if (out.getType() != outs[0].getType() || lse.getType() != lses[0].getType())
+      return emitOpError("expected all parts of type ")
+             << outs[0].getType() << ", " << lses[0].getType() << ", got " << out.getType() << ", "
+             << lse.getType() << " [M2]";
+  if (isStacked() && outs.size() != 1)
+    return emitOpError("expected a single stack of parts, got ") << outs.size() << " [M3]";
+
+  RankedTensorType type = getOut().getType();
+  auto parts = cast<RankedTensorType>(outs[0].getType());
+  FloatType compute = getComputeType(type.getElementType());
+  if (parts.getElementType() != type.getElementType() && parts.getElementType() != compute)
+    return emitOpError("expected parts with elements of ")
+           << type.getElementType() << " or " << compute << ", got " << parts.getElementType() << " [M4]";
+  SmallVector<int64_t> partShape(type.getShape());
+  if (isStacked())
+    partShape.insert(partShape.begin(), parts.getDimSize(0));
+  return failure(
+      failed(verifyTensor(*this, "parts", parts, partShape, parts.getElementType(), "M3")) ||
+      failed(verifyTensor(*this, "lse", getLse().getType(), type.getShape().drop_back(), compute, "M1")) ||
+      failed(verifyTensor(*this, "the lse of parts", lses[0].getType(), parts.getShape().drop_back(), compute,
+                          "M1")));
 }
+
+LogicalResult MergeOp::fold(FoldAdaptor, SmallVectorImpl<OpFoldResult> &results) {
+  if (getPartOuts().size() != 1 || getOperandTypes() != getResultTypes())
+    return failure();
+  results.append({getPartOuts()[0], getPartLses()[0]});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The operations inside regions
+//===----------------------------------------------------------------------===//
 
 /// (L1)
 static LogicalResult verifyLengthOp(Operation *op) {
@@ -397,8 +476,7 @@ LogicalResult AccumulateGradientOp::verify() {
     return online && region == &online.getGradient();
   };
   if (!argument || !isGradientRegion(argument.getOwner()->getParent()) ||
-      argument.getArgNumber() < GradientArgs::numFixed ||
-      !isa<FloatType>(getElementTypeOrSelf(argument.getType())))
+      argument.getArgNumber() < GradientArgs::numFixed || !hasGradient(argument.getType()))
     return emitOpError("expected a floating capture of the enclosing gradient region [G1]");
   auto tensor = dyn_cast<RankedTensorType>(argument.getType());
   size_t rank = tensor ? tensor.getRank() : 0;

@@ -19,16 +19,23 @@ class Attn_Op<string mnemonic, list<Trait> traits = []> : Op<Attn_Dialect, mnemo
 def Attn_Float : AnyTypeOf<[F64, F32, F16, BF16, F8E4M3FN]>;
 def Attn_Tensor4D : RankedTensorOf<[Attn_Float], [HasAnyRankOfPred<[4]>], "4-D tensor">;
 def Attn_RowTensor : RankedTensorOf<[F64, F32], [HasAnyRankOfPred<[3]>], "3-D tensor">;
+def Attn_PartTensor : RankedTensorOf<[Attn_Float], [HasAnyRankOfPred<[4, 5]>], "4-D or 5-D tensor">;
+def Attn_PartRowTensor : RankedTensorOf<[F64, F32], [HasAnyRankOfPred<[3, 4]>], "3-D or 4-D tensor">;
 def Attn_Scalar : AnyTypeOf<[AnyFloat, AnySignlessInteger, Index], "floating, integer or index scalar">;
 def Attn_Capture : AnyTypeOf<[RankedTensorOf<[AnyFloat, AnySignlessInteger, Index]>, Attn_Scalar],
                              "ranked tensor or scalar of floating, integer or index type">;
+
+/// The other methods of the interface are accessors that ODS generates.
+defvar Attn_AttentionInterface =
+    DeclareOpInterfaceMethods<AttentionOpInterface, ["getCaptureGradients", "getShapeSource"]>;
 
 //===----------------------------------------------------------------------===//
 // attn.attention
 //===----------------------------------------------------------------------===//
 
 def Attn_AttentionOp : Attn_Op<"attention", [
-    IsolatedFromAbove, Pure, AttentionOpInterface, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames", "getAsmBlockArgumentNames"]>]> {
+    IsolatedFromAbove, Pure, Attn_AttentionInterface,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames", "getAsmBlockArgumentNames"]>]> {
   let summary = "Scaled dot-product attention with any score and mask";
   let description = [{
     For every batch entry b, query head h and query i, over the keys j:
@@ -41,25 +48,35 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     ```
 
     with `group = q_heads / kv_heads`. A row with no key (kv_len = 0, or every score -inf) has `out = 0` and `lse = -inf`.
+    A finite input never gives a NaN by itself; a NaN that the score yields for a kept pair, or that such a pair reads from
+    key or value, is in the results of that row, one of a dropped pair is not.
 
     | value | type |
     |---|---|
     | query | `(batch, q_heads, q_len, head_dim)` of f64, f32, f16, bf16 (f8E4M3FN: accepted here, refused by lowerings) |
     | key | `(batch, kv_heads, kv_len, head_dim)`, same element type |
     | value | `(batch, kv_heads, kv_len, value_dim)`, same element type |
-    | captures | ranked tensors or scalars that the regions read |
+    | captures | ranked tensors or scalars that the regions read: any floating type, any signless integer, index |
+    | scale | an f64 attribute, rounded to the compute type; `1 / sqrt(head_dim)` where it is missing |
     | out | `(batch, q_heads, q_len, value_dim)`, same element type |
     | lse | `(batch, q_heads, q_len)` of the compute type |
 
-    Numerics: scores, probabilities and sums are in the *compute type*: f64 for f64 tensors, f32 for all others. The scale
-    is applied to the dot product before the score region. `lse` is a natural logarithm.
+    Any batch, number of heads and length may be dynamic, and may be 0; a size that the types leave open must agree when
+    the op runs, as (A2) says.
+
+    Numerics: scores, probabilities and sums are in the *compute type*: f64 for f64 tensors, f32 for all others; out is
+    rounded once. The scale is applied to the dot product before the score region. `lse` is a natural logarithm.
 
     Regions are pure and see nothing but their arguments. `score(s, b, h, q_idx, kv_idx)` yields a score of the compute type,
-    `mask(b, h, q_idx, kv_idx)` yields an i1; h is the *query* head. Either may be missing (identity; keep all). Every
-    capture is a trailing argument of both, printed under the name of the operand that it shadows. A region may use
-    arith, math and index operations on scalars, `scf.if`, `tensor.extract` of a captured tensor, `attn.q_len` and
-    `attn.kv_len`, and calls that the inliner resolves. An index out of a captured tensor's bounds is undefined behaviour where the pair is
-    kept; where the mask drops the pair the score is not evaluated as far as anyone can tell.
+    as s is; `mask(b, h, q_idx, kv_idx)` yields an i1, true where the pair is kept. b, h, q_idx and kv_idx are of index
+    type, h is the *query* head. Either region may be missing (identity; keep all). Every capture is a trailing argument of
+    both, printed under the name of the operand that it shadows. A region may use arith, math and index operations on
+    scalars, `scf.if`, `tensor.extract` of a captured tensor, `attn.q_len` and `attn.kv_len`, and calls that the inliner
+    resolves. Indices are computed in 32 bits. An index out of a captured tensor's bounds is undefined behaviour where the
+    pair is kept; where the mask drops the pair the score is not evaluated as far as anyone can tell.
+
+    Canonicalization drops a score that yields its argument, a mask that keeps every pair and captures that no region
+    reads; captures of one value become one, and a mask that keeps no pair leaves constants.
 
     Constraints:
     - (A1) query, key and value have the same element type.
@@ -105,7 +122,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
 //===----------------------------------------------------------------------===//
 
 def Attn_AttentionBackwardOp : Attn_Op<"attention_backward", [
-    IsolatedFromAbove, Pure, AttrSizedOperandSegments, AttentionOpInterface, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames", "getAsmBlockArgumentNames"]>]> {
+    IsolatedFromAbove, Pure, AttrSizedOperandSegments, Attn_AttentionInterface,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames", "getAsmBlockArgumentNames"]>]> {
   let summary = "Gradients of attn.attention";
   let description = [{
     Given the operands and results of an `attn.attention` and the gradients `d_out` (and, optionally, `d_lse`) of its
@@ -124,11 +142,21 @@ def Attn_AttentionBackwardOp : Attn_Op<"attention_backward", [
     pairs, scores of -inf and rows with lse = -inf contribute exactly 0. Gradients are summed in the compute type, over the
     query heads of a group for key and value, over every read for captures.
 
-    The results are d_query, d_key, d_value (types of query, key, value), then one tensor for each capture of floating
-    type, in order: of the capture's shape and of the compute type; a scalar capture gives a tensor of rank 0.
+    | value | type |
+    |---|---|
+    | query, key, value, captures, scale | as in the `attn.attention` |
+    | out, lse | its results |
+    | d_out, d_lse | gradients of its results, of their types; d_lse may be missing: it is 0 then |
+    | d_query, d_key, d_value | types of query, key and value |
+    | d_captures | for each capture with floating elements, in order, a tensor of its shape (rank 0 for a scalar) of the compute type |
 
-    `gradient(d, s, b, h, q_idx, kv_idx, captures…)` is the derivative of the score region; d is d_s. It is missing where the
-    score is, or before `--attn-differentiate` has derived it; by hand it can give a custom derivative.
+    `gradient(d, s, b, h, q_idx, kv_idx, captures…)` is the derivative of the score region, of a pair: d is d_s, s the
+    score's *argument*, both of the compute type, as is the value that it yields, d_x. It is missing where the score is, or
+    before `--attn-differentiate` has derived it; by hand it can give a custom derivative.
+
+    Canonicalization is that of `attn.attention`: an identity score goes where the gradient region is missing or the identity
+    too, a mask that keeps no pair leaves zeros, and a capture that no region reads goes with its gradient, which is 0.
+    Captures of one value that have gradients stay apart, as their gradients are.
 
     Constraints: those of `attn.attention` for the operands that it shares, and
     - (B1) out, lse, d_out and d_lse have the types of the results of the `attn.attention`.
@@ -142,6 +170,21 @@ def Attn_AttentionBackwardOp : Attn_Op<"attention_backward", [
       : (tensor<2x8x?x64xf32>, tensor<2x8x?x64xf32>, tensor<2x8x?x64xf32>, tensor<2x8x?x64xf32>, tensor<2x8x?xf32>,
          tensor<2x8x?x64xf32>) -> (tensor<2x8x?x64xf32>, tensor<2x8x?x64xf32>, tensor<2x8x?x64xf32>)
     ```
+    An additive bias, and its gradient:
+    ```mlir
+    %dq, %dk, %dv, %d_bias = attn.attention_backward %q, %k, %v, %out, %lse, %d_out captures(%bias : tensor<8x?x?xbf16>)
+      score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+        %element = tensor.extract %bias[%h, %q_idx, %kv_idx] : tensor<8x?x?xbf16>
+        %wide = arith.extf %element : bf16 to f32
+        %sum = arith.addf %s, %wide : f32
+        attn.yield %sum : f32
+      } gradient(%d: f32, %s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+        attn.accumulate_gradient %d, %bias[%h, %q_idx, %kv_idx] : f32, tensor<8x?x?xbf16>
+        attn.yield %d : f32
+      } : (tensor<2x8x?x64xbf16>, tensor<2x8x?x64xbf16>, tensor<2x8x?x64xbf16>, tensor<2x8x?x64xbf16>, tensor<2x8x?xf32>,
+           tensor<2x8x?x64xbf16>)
+       -> (tensor<2x8x?x64xbf16>, tensor<2x8x?x64xbf16>, tensor<2x8x?x64xbf16>, tensor<8x?x?xf32>)
+    ```
   }];
   let arguments = (ins Attn_Tensor4D:$query, Attn_Tensor4D:$key, Attn_Tensor4D:$value, Attn_Tensor4D:$out,
                        Attn_RowTensor:$lse, Attn_Tensor4D:$d_out, Optional<Attn_RowTensor>:$d_lse,
@@ -152,6 +195,7 @@ def Attn_AttentionBackwardOp : Attn_Op<"attention_backward", [
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
+  let hasCanonicalizer = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -159,7 +203,8 @@ def Attn_AttentionBackwardOp : Attn_Op<"attention_backward", [
 //===----------------------------------------------------------------------===//
 
 def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
-    IsolatedFromAbove, Pure, AttrSizedOperandSegments, AttentionOpInterface, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames", "getAsmBlockArgumentNames"]>]> {
+    IsolatedFromAbove, Pure, AttrSizedOperandSegments, Attn_AttentionInterface,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames", "getAsmBlockArgumentNames"]>]> {
   let summary = "One planned attention kernel: a schedule, and the ranges that each block visits";
   let description = [{
     The hinge of the compiler: what `attn.attention` and `attn.attention_backward` are planned into, and what each backend
@@ -169,14 +214,16 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
     | kind | operands after query, key, value | blocks | results |
     |---|---|---|---|
     | `forward` | none | of queries | out, lse |
-    | `dq` | lse, delta, d_out | of queries | d_query, then the gradient of each floating capture |
+    | `dq` | lse, delta, d_out | of queries | d_query, then the gradient of each capture that has one |
     | `dkdv` | lse, delta, d_out | of keys | d_key, d_value |
-    | `fused` | lse, delta, d_out | of keys | d_query, d_key, d_value, then the gradient of each floating capture |
+    | `fused` | lse, delta, d_out | of keys | d_query, d_key, d_value, then the gradient of each capture that has one |
 
-    `delta` is that of `attn.delta`. `fused` computes each tile of scores once, where `dq` and `dkdv` compute it twice, but its
-    blocks add to d_query in an order that is not determined. With `kv_splits = S > 1` the results of `forward` have a
-    leading dimension of S (part p of a row covers keys `[p * ceil(kv_len / S), (p + 1) * ceil(kv_len / S))`), and out is in
-    the compute type.
+    `delta` is that of `attn.delta`. The other operands, the regions and the results are those of `attn.attention` and
+    `attn.attention_backward`, and so are the numerics. `fused` computes each tile of scores once, where `dq` and `dkdv`
+    compute it twice, but its blocks add to d_query in an order that is not determined. With `kv_splits = S > 1` the results
+    of `forward` have a leading dimension of S (part p of a row covers keys
+    `[p * ceil(kv_len / S), (p + 1) * ceil(kv_len / S))`), and out is in the compute type: the stack of parts that
+    `attn.merge` takes.
 
     `ranges(b, h, begin, end, captures…)` is given a block `[begin, end)` of the blocked dimension, never empty, never past its
     length and of at most `block_m` queries (`dkdv`: `block_n` keys) of the schedule: for longer blocks it need not hold. It
@@ -261,34 +308,64 @@ def Attn_DeltaOp : Attn_Op<"delta", [Pure, AllTypesMatch<["d_out", "out"]>,
 // attn.merge
 //===----------------------------------------------------------------------===//
 
-def Attn_MergeOp : Attn_Op<"merge", [
-    Pure, AllTypesMatch<["lhs_out", "rhs_out", "out"]>, AllTypesMatch<["lhs_lse", "rhs_lse", "lse"]>]> {
-  let summary = "Combines the attention over two disjoint sets of keys";
+def Attn_MergeOp : Attn_Op<"merge", [Pure, SameVariadicOperandSize]> {
+  let summary = "Combines the attention over disjoint sets of keys";
   let description = [{
-    For each row, with m = max(lhs_lse, rhs_lse), l = exp(lhs_lse - m) and r = exp(rhs_lse - m):
+    Takes *parts*, each the out and the lse of an attention of the same queries over some of the keys, and gives out and lse
+    over all of these keys. For each row, over the parts p, with m = max_p lse[p]:
 
     ```
-    lse = m + log(l + r)
-    out = (l * lhs_out + r * rhs_out) / (l + r)
+    w[p] = exp(lse[p] - m)    where lse[p] is not -inf
+    lse  = m + log(sum_p w[p])
+    out  = (sum_p w[p] * out[p]) / (sum_p w[p])
     ```
 
-    A side with lse = -inf contributes exactly nothing, whatever its out; two such sides give out = 0 and lse = -inf. The sum
-    is in the type of lse. Associative and commutative up to rounding: the rule of split-KV decoding and of ring attention.
+    A part with lse = -inf contributes exactly nothing, whatever its out; where all are so, or there is none, out = 0 and
+    lse = -inf. Weights and sums are in the type of lse, added in the order of the parts; out is rounded once. Associative and
+    commutative up to rounding.
+
+    Parts come in one of two forms. As *pairs* of tensors, for parts that are made one after another (ring attention, a cache
+    in two pieces); merging what there is with what arrives is then a merge of two pairs. Or as one *stack*, a single pair of
+    tensors with the parts along one more, leading, dimension, which may be dynamic: what `attn.online_attention` with
+    `kv_splits` returns (flash decoding). It is one kernel, whatever the number of parts.
+
+    | value | type |
+    |---|---|
+    | out | `(batch, q_heads, q_len, value_dim)` of f64, f32, f16, bf16 (f8E4M3FN: accepted here, refused by lowerings) |
+    | lse | `(batch, q_heads, q_len)` of the compute type of out's elements |
+    | part_outs, part_lses | the shapes of out and lse, in a stack after a dimension for the parts; part_outs may be of the compute type |
+
+    Canonicalization replaces the merge of a single pair of the results' types by its operands.
 
     Constraints:
-    - (M1) lse has the shape of out without its last dimension, and the compute type of out's elements.
+    - (M1) lse, of a part and of the result, has the shape of out without its last dimension, and the compute type of the
+      result's elements.
+    - (M2) there is at least one part, as many lses as outs, and all parts have one type.
+    - (M3) parts have the shape of the result; a single one may have a dimension for the parts before it.
+    - (M4) the elements of the parts' out have the type of the result's, or its compute type.
 
-    Example:
+    Example: two parts, and a stack of parts in f32 that is rounded in the end.
     ```mlir
-    %out, %lse = attn.merge %out_a, %lse_a, %out_b, %lse_b : tensor<1x8x?x64xf32>, tensor<1x8x?xf32>
+    %out, %lse = attn.merge (%out_a, %lse_a), (%out_b, %lse_b)
+      : tensor<1x8x?x64xf32>, tensor<1x8x?xf32> -> tensor<1x8x?x64xf32>, tensor<1x8x?xf32>
+    %out, %lse = attn.merge (%outs, %lses)
+      : tensor<?x1x8x?x64xf32>, tensor<?x1x8x?xf32> -> tensor<1x8x?x64xbf16>, tensor<1x8x?xf32>
     ```
   }];
-  let arguments = (ins Attn_Tensor4D:$lhs_out, Attn_RowTensor:$lhs_lse, Attn_Tensor4D:$rhs_out, Attn_RowTensor:$rhs_lse);
+  let arguments = (ins Variadic<Attn_PartTensor>:$part_outs, Variadic<Attn_PartRowTensor>:$part_lses);
   let results = (outs Attn_Tensor4D:$out, Attn_RowTensor:$lse);
   let assemblyFormat = [{
-    $lhs_out `,` $lhs_lse `,` $rhs_out `,` $rhs_lse attr-dict `:` type($out) `,` type($lse)
+    custom<Parts>($part_outs, $part_lses) attr-dict `:`
+    custom<PartTypes>(ref($part_outs), type($part_outs), type($part_lses)) `->` type($out) `,` type($lse)
   }];
   let hasVerifier = 1;
+  let hasFolder = 1;
+  let extraClassDeclaration = [{
+    /// Whether the parts are stacked along a leading dimension of one pair of tensors.
+    bool isStacked() {
+      return ::llvm::cast<::mlir::RankedTensorType>(getPartOuts().front().getType()).getRank() == 5;
+    }
+  }];
 }
 
 //===----------------------------------------------------------------------===//
@@ -300,7 +377,7 @@ class Attn_LengthOp<string mnemonic, string what> : Attn_Op<mnemonic, [
   let summary = "The number of " # what # " of a batch entry, inside a region";
   let description = [{
     The current number of }] # what # [{ of batch entry `batch`: the length of the tensor, or of the packed sequence once
-    there are such. Resolved when the region is inlined.
+    there are such. Batch and result are of index type. Resolved when the region is inlined.
 
     Constraints:
     - (L1) it stands in a region of an attention operation, there possibly in `scf.if`.
@@ -318,7 +395,12 @@ def Attn_KvLenOp : Attn_LengthOp<"kv_len", "keys">;
 def Attn_YieldOp : Attn_Op<"yield", [
     Pure, Terminator, ParentOneOf<["AttentionOp", "AttentionBackwardOp", "OnlineAttentionOp"]>]> {
   let summary = "Ends a score, mask or gradient region with its value";
-  let description = "Example: `attn.yield %keep : i1`";
+  let description = [{
+    A score and a gradient region yield one value of the compute type, a mask an i1, true where the pair is kept; (A5) and
+    (B3) check it.
+
+    Example: `attn.yield %keep : i1`
+  }];
   let arguments = (ins Attn_Scalar:$value);
   let assemblyFormat = "$value attr-dict `:` type($value)";
 }
@@ -327,7 +409,7 @@ def Attn_YieldRangesOp : Attn_Op<"yield_ranges", [
     Pure, Terminator, AttrSizedOperandSegments, HasParent<"OnlineAttentionOp">]> {
   let summary = "Ends a ranges region with the ranges that a block visits and those it has to mask";
   let description = [{
-    See `attn.online_attention`. A range is half-open.
+    See `attn.online_attention`. A range `%begin to %end` is half-open, of index type; each list may be empty.
 
     Constraints:
     - (R1) there are as many ends as begins, visited and masked.
@@ -351,7 +433,8 @@ def Attn_AccumulateGradientOp : Attn_Op<"accumulate_gradient", [
   let summary = "Adds to the gradient of one element of a capture, inside a gradient region";
   let description = [{
     Adds `value` to the gradient of `capture[indices]`; the gradient of a scalar capture has no indices. It is the transpose
-    of `tensor.extract`: one stands for each read in the score region. The order of the additions is unspecified.
+    of `tensor.extract`: one stands for each read in the score region. Once for each pair that is kept and whose score is not
+    -inf; for other pairs nothing is added, and indices may be out of bounds. The order of the additions is unspecified.
 
     Constraints:
     - (G1) capture is an argument of the enclosing gradient region, of floating type.

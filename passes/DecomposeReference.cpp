@@ -72,33 +72,72 @@ void attn::decomposeAttention(AttentionOp op, const ReferenceOptions &options) {
 
 void attn::decomposeMerge(MergeOp op, const ReferenceOptions &options) {
   ReferenceBuilder b(op, op.getOut().getType().getElementType(), options);
-  Value lhsOut = b.operand(op.getLhsOut()), rhsOut = b.operand(op.getRhsOut());
-  Value lhsLse = b.operand(op.getLhsLse()), rhsLse = b.operand(op.getRhsLse());
-  SmallVector<unsigned, 4> row = {0, 1, 2}, all = {0, 1, 2, 3};
-  SmallVector<OpFoldResult> outSizes = tensor::getMixedSizes(b, b.getLoc(), lhsOut);
-  SmallVector<OpFoldResult> rowSizes(ArrayRef(outSizes).take_front(3));
-
-  auto weight = [&](Value lse, Value of) {
-    return b.select(b.isMinusInfinity(lse), b.constant(0.0), b.exp(b.sub(lse, of)));
+  // Loops over the rows, over the parts of a stack, and over value_dim.
+  enum { batch, head, query, part, c };
+  SmallVector<unsigned, 4> row = {batch, head, query}, all = {batch, head, query, c};
+  auto partsOf = [&](SmallVector<unsigned, 4> loops) {
+    if (op.isStacked())
+      loops.insert(loops.begin(), part);
+    return loops;
   };
-  Value lse = b.generic({{lhsLse, row}, {rhsLse, row}}, {b.empty(rowSizes), row}, [&](ValueRange v) {
-    Value lhs = b.widen(v[0]), rhs = b.widen(v[1]), m = b.max(lhs, rhs);
-    return b.add(m,
-                 b.log(b.add(weight(lhs, m), weight(rhs, m)))); // -inf + log(0) where neither side has a key
+  SmallVector<Access> outs, lses, weights;
+  for (auto [out, lse] : llvm::zip(op.getPartOuts(), op.getPartLses())) {
+    outs.push_back({b.operand(out), partsOf(all)});
+    lses.push_back({b.operand(lse), partsOf(row)});
+  }
+  SmallVector<OpFoldResult> outSizes = tensor::getMixedSizes(b, b.getLoc(), outs.front().tensor);
+  SmallVector<OpFoldResult> partRowSizes(ArrayRef(outSizes).drop_back());
+  outSizes.erase(outSizes.begin(), outSizes.end() - 4);
+  SmallVector<OpFoldResult> rowSizes(ArrayRef(outSizes).drop_back());
+
+  // One loop nest, whatever the number of parts: a pair is an input of its own, the parts of a stack are a
+  // reduction.
+  Value lowest = linalg::FillOp::create(b, b.constant(-INFINITY), b.empty(rowSizes)).getResult(0);
+  Value m = b.generic(lses, {lowest, row}, [&](ValueRange v) {
+    Value m = v.back();
+    for (Value lse : v.drop_back())
+      m = b.max(m, b.widen(lse));
+    return m;
   });
-  // Weights relative to the larger side, not to the new lse, whose rounding they would all have.
-  Value out = b.generic(
-      {{lhsOut, all}, {rhsOut, all}, {lhsLse, row}, {rhsLse, row}}, {b.empty(outSizes), all},
-      [&](ValueRange v) {
-        Value lhs = b.widen(v[2]), rhs = b.widen(v[3]), m = b.max(lhs, rhs);
-        Value lhsWeight = weight(lhs, m), rhsWeight = weight(rhs, m);
-        auto part = [&](Value out, Value lse, Value weight) {
-          return b.select(b.isMinusInfinity(lse), b.constant(0.0), b.mul(weight, b.widen(out)));
-        };
-        Value sum = b.add(part(v[0], lhs, lhsWeight), part(v[1], rhs, rhsWeight));
-        return b.select(b.isMinusInfinity(m), b.constant(0.0), b.div(sum, b.add(lhsWeight, rhsWeight)));
-      });
-  b.replaceResult(op.getOut(), b.convert(out, b.resultElement(b.element)));
+  // Relative to the largest lse, not to the new one, whose rounding they would all have.
+  for (const Access &lse : lses)
+    weights.push_back({b.generic({lse, {m, row}}, {b.empty(partRowSizes), lse.loops},
+                                 [&](ValueRange v) {
+                                   Value lse = b.widen(v[0]);
+                                   return b.select(b.isMinusInfinity(lse), b.constant(0.0),
+                                                   b.exp(b.sub(lse, v[1])));
+                                 }),
+                       lse.loops});
+  Value sum = b.generic(weights, {b.zeros(rowSizes), row}, [&](ValueRange v) {
+    Value sum = v.back();
+    for (Value weight : v.drop_back())
+      sum = b.add(sum, weight);
+    return sum;
+  });
+  // Of a row without a key: -inf + log(0) = -inf.
+  Value lse = b.generic({{m, row}, {sum, row}}, {b.empty(rowSizes), row},
+                        [&](ValueRange v) { return b.add(v[0], b.log(v[1])); });
+
+  SmallVector<Access> ins(outs);
+  llvm::append_range(ins, lses);
+  llvm::append_range(ins, weights);
+  Value weighted = b.generic(ins, {b.zeros(outSizes), all}, [&](ValueRange v) {
+    size_t count = outs.size();
+    Value sum = v.back();
+    for (size_t i = 0; i < count; ++i) {
+      Value isEmpty = b.isMinusInfinity(b.widen(v[count + i]));
+      Value product = b.mul(v[2 * count + i], b.widen(v[i]));
+      sum = b.add(sum, b.select(isEmpty, b.constant(0.0), product));
+    }
+    return sum;
+  });
+  Type outElement = b.resultElement(b.element);
+  Value out = b.generic({{weighted, all}, {m, row}, {sum, row}}, {b.empty(outSizes, outElement), all},
+                        [&](ValueRange v) {
+                          Value mean = b.select(b.isMinusInfinity(v[1]), b.constant(0.0), b.div(v[0], v[2]));
+                          return convertFloat(b, b.getLoc(), mean, outElement);
+                        });
+  b.replaceResult(op.getOut(), out);
   b.replaceResult(op.getLse(), b.convert(lse, b.resultElement(op.getLse().getType().getElementType())));
   op.erase();
 }

@@ -22,7 +22,8 @@ using namespace attn;
 using Values = ReferenceBuilder::Values;
 
 namespace {
-/// Order of the values that go around the loop over chunks; the gradients of the captures follow.
+/// Order of the values that go around the loop over chunks, which is that of the results; the gradients of
+/// the captures follow.
 enum { dQueryResult, dKeyResult, dValueResult, numFixedResults };
 
 struct Backward {
@@ -30,14 +31,10 @@ struct Backward {
       : op(op), b(op, op.getElementType(), options), attention(b, op), out(b.operand(op.getOut())),
         lse(b.operand(op.getLse())), dOut(b.operand(op.getDOut())),
         dLse(op.getDLse() ? b.operand(op.getDLse()) : Value()) {
-    // The position among the gradients of each floating capture.
-    unsigned position = 0;
-    for (Value capture : op.getCaptures())
-      gradientPositions.push_back(isa<FloatType>(getElementTypeOrSelf(capture)) ? position++ : ~0u);
     attention.inlining.accumulateGradient = [this](OpBuilder &builder, Location loc, Value value,
                                                    unsigned capture, ValueRange indices,
                                                    MutableArrayRef<Value> state) {
-      Value &gradient = state[gradientPositions[capture]];
+      Value &gradient = state[this->op.getCaptureGradient(capture).getResultNumber() - numFixedResults];
       Value before = tensor::ExtractOp::create(builder, loc, gradient, indices);
       gradient = tensor::InsertOp::create(builder, loc, arith::AddFOp::create(builder, loc, before, value),
                                           gradient, indices);
@@ -53,7 +50,6 @@ struct Backward {
   ReferenceBuilder b;
   ReferenceAttention attention;
   Value out, lse, dOut, dLse;
-  SmallVector<unsigned> gradientPositions;
 };
 } // namespace
 
@@ -139,11 +135,12 @@ Values Backward::buildScoreGradient(ReferenceAttention::Chunk chunk, Value scale
 void Backward::run() {
   Values inits = {b.empty(attention.querySizes, b.resultElement(b.element)), b.zeros(attention.keySizes),
                   b.zeros(attention.valueSizes)};
-  for (auto [index, capture] : llvm::enumerate(attention.captures))
-    if (gradientPositions[index] != ~0u)
-      inits.push_back(b.zeros(isa<RankedTensorType>(capture.getType())
-                                  ? tensor::getMixedSizes(b, b.getLoc(), capture)
-                                  : SmallVector<OpFoldResult>()));
+  for (unsigned number : op.getDifferentiableCaptures()) {
+    Value capture = attention.captures[number];
+    inits.push_back(b.zeros(isa<RankedTensorType>(capture.getType())
+                                ? tensor::getMixedSizes(b, b.getLoc(), capture)
+                                : SmallVector<OpFoldResult>()));
+  }
 
   Values results = attention.forEachChunk(
       inits, [&](ReferenceAttention::Chunk chunk, ValueRange values) { return buildChunk(chunk, values); });

@@ -80,7 +80,7 @@ static FailureOr<AttentionOp> findAttention(func::FuncOp func) {
       failed(expectArgument(attention.getValue(), "value", false)))
     return failure();
   for (auto [index, capture] : llvm::enumerate(attention.getCaptures()))
-    if (isa<FloatType>(getElementTypeOrSelf(capture)) &&
+    if (hasGradient(capture.getType()) &&
         failed(expectArgument(capture, "floating capture " + Twine(index), true)))
       return failure();
 
@@ -116,14 +116,10 @@ FailureOr<func::FuncOp> attn::buildBackwardFunction(func::FuncOp func) {
   SmallVector<Type> resultTypes = {attention.getQuery().getType(), attention.getKey().getType(),
                                    attention.getValue().getType()};
   SmallVector<unsigned> returned = {0, 1, 2};
-  for (Value capture : attention.getCaptures()) {
-    if (!isa<FloatType>(getElementTypeOrSelf(capture)))
-      continue;
-    if (isa<BlockArgument>(capture))
+  for (unsigned capture : attention.getDifferentiableCaptures()) {
+    if (isa<BlockArgument>(attention.getCaptures()[capture]))
       returned.push_back(resultTypes.size());
-    auto tensor = dyn_cast<RankedTensorType>(capture.getType());
-    resultTypes.push_back(
-        RankedTensorType::get(tensor ? tensor.getShape() : ArrayRef<int64_t>(), attention.getComputeType()));
+    resultTypes.push_back(attention.getCaptureGradientType(capture));
   }
   SmallVector<Type> returnedTypes =
       llvm::map_to_vector(returned, [&](unsigned number) { return resultTypes[number]; });

@@ -51,28 +51,23 @@ OnlineLowering::OnlineLowering(OpBuilder &builder, OnlineAttentionOp op)
 }
 
 Value OnlineLowering::toBuffer(Value tensor) {
-  MemRefType type = getBoundaryBufferType(cast<RankedTensorType>(tensor.getType()));
-  return bufferization::ToBufferOp::create(b, type, tensor, /*read_only=*/true);
+  Value &buffer = buffers[tensor];
+  if (!buffer) {
+    MemRefType type = getBoundaryBufferType(cast<RankedTensorType>(tensor.getType()));
+    buffer = bufferization::ToBufferOp::create(b, type, tensor, /*read_only=*/true);
+  }
+  return buffer;
 }
 
 Value OnlineLowering::allocateResult(unsigned index) {
   auto type = cast<RankedTensorType>(op.getResult(index).getType());
-  // Every result has the shape of a tensor that is there, up to the last dimension and a leading one of
-  // splits.
-  Value like = op.getKind() == KernelKind::dkdv ? (index == 0 ? key : value) : query;
+  Value source = op.getShapeSource(op->getResult(index));
   size_t leading = op.getSchedule().getKvSplits() > 1 ? 1 : 0;
-  if (op.getKind() == KernelKind::dq && index > 0) {
-    SmallVector<Value> floating;
-    for (Value capture : context.captures)
-      if (isa<FloatType>(getElementTypeOrSelf(capture.getType())))
-        floating.push_back(capture);
-    like = floating[index - 1];
-  }
   SmallVector<Value> dynamicDims;
   for (auto [position, size] : llvm::enumerate(type.getShape()))
     if (ShapedType::isDynamic(size))
       dynamicDims.push_back(position < leading ? t.index(op.getSchedule().getKvSplits())
-                                               : dim(like, position - leading));
+                                               : dim(toBuffer(source), position - leading));
   return memref::AllocOp::create(b, MemRefType::get(type.getShape(), type.getElementType()), dynamicDims);
 }
 

@@ -81,6 +81,9 @@ protected:
   mlir::Value query, key, value;
   mlir::Value batches, qHeads, kvHeads, group;
   RegionContext context;
+
+private:
+  llvm::SmallDenseMap<mlir::Value, mlir::Value> buffers; ///< of the operands
 };
 
 void lowerOnlineForward(mlir::OpBuilder &builder, OnlineAttentionOp op);

@@ -147,11 +147,8 @@ void BackwardLowering::differentiateTile(
 //===----------------------------------------------------------------------===//
 
 Value BackwardLowering::getGradientBuffer(AccumulateGradientOp gradient) {
-  unsigned position = cast<BlockArgument>(gradient.getCapture()).getArgNumber() - GradientArgs::numFixed;
-  unsigned result = 1;
-  for (Value capture : op.getCaptures().take_front(position))
-    result += isa<FloatType>(getElementTypeOrSelf(capture.getType()));
-  return results[result];
+  unsigned capture = op.getCaptureNumber(cast<BlockArgument>(gradient.getCapture()));
+  return results[op.getCaptureGradient(capture).getResultNumber()];
 }
 
 void BackwardLowering::addAtomically(Value sum, Value buffer, ValueRange indices) {
@@ -216,8 +213,8 @@ void BackwardLowering::runDq() {
   dOut = toBuffer(op.getDOut());
   for (unsigned index = 0; index < op.getNumResults(); ++index)
     results.push_back(allocateResult(index));
-  for (Value captureGradient : ArrayRef(results).drop_front())
-    linalg::FillOp::create(b, t.scalar(0), captureGradient);
+  for (OpResult gradient : op.getCaptureGradients())
+    linalg::FillOp::create(b, t.scalar(0), results[gradient.getResultNumber()]);
 
   int64_t keyRows = t.paddedRows(blockN()), paddedDim = t.paddedRows(headDim);
   forEachWorkItem(qHeads, context.qLen, blockM(), /*splits=*/1, [&](const WorkItem &item) {

@@ -157,19 +157,19 @@ def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
 def SplitKvPass : Pass<"attn-split-kv", "::mlir::ModuleOp"> {
   let summary = "Compute the keys of a forward in independent parts";
   let description = [{
-    Gives each `attn.online_attention forward` `kv_splits` parts and combines them by a balanced tree of `attn.merge`
+    Gives each `attn.online_attention forward` `kv_splits` parts and combines the stack of them by one `attn.merge`
     (flash decoding: work for all cores when there are few queries and many keys). With `splits=0` the number follows from
     the target and the static sizes, and is 1 where these are not known.
 
     Example: with `--attn-split-kv=splits=2`
     ```mlir
     %parts, %lses = attn.online_attention forward %q, %k, %v schedule(<..., kv_splits = 2, ...>)
-      : (tensor<1x8x1x64xf32>, ...) -> (tensor<2x1x8x1x64xf32>, tensor<2x1x8x1xf32>)
-    %out, %lse = attn.merge %part_0, %lse_0, %part_1, %lse_1 : tensor<1x8x1x64xf32>, tensor<1x8x1xf32>
+      : (tensor<1x8x1x64xbf16>, ...) -> (tensor<2x1x8x1x64xf32>, tensor<2x1x8x1xf32>)
+    %out, %lse = attn.merge (%parts, %lses)
+      : tensor<2x1x8x1x64xf32>, tensor<2x1x8x1xf32> -> tensor<1x8x1x64xbf16>, tensor<1x8x1xf32>
     ```
   }];
   let options = [Option<"splits", "splits", "int64_t", "0", "Parts, up to 64; 0 chooses">];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def LowerOnlinePass : Pass<"attn-lower-online", "::mlir::ModuleOp"> {
@@ -224,7 +224,9 @@ def LowerDeltaPass : Pass<"attn-lower-delta", "::mlir::ModuleOp"> {
 def LowerMergePass : Pass<"attn-lower-merge", "::mlir::ModuleOp"> {
   let summary = "Lower attn.merge to linalg";
   let description = [{
-    Each `attn.merge` becomes element-wise `linalg.generic` operations by the formula of the operation.
+    Each `attn.merge` becomes `linalg` operations by the formula of the operation: the maximum, the weights and their sum for
+    each row, then the weighted mean. They are as many for any number of parts: the tensors of a pair are inputs of each, the
+    parts of a stack a reduction. The weights take memory of the size of the parts' lse.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
                            "::mlir::tensor::TensorDialect"];

@@ -113,7 +113,7 @@ LogicalResult PlanPass::planBackward(AttentionBackwardOp op) {
   Value rowOperands[] = {op.getLse(), delta, op.getDOut()};
   if (target.isGpu()) {
     SmallVector<Type> types{op.getDQuery().getType(), op.getDKey().getType(), op.getDValue().getType()};
-    llvm::append_range(types, op.getDCaptures().getTypes());
+    llvm::append_range(types, op.getCaptureGradients().getTypes());
     FailureOr<OnlineAttentionOp> fused = plan(b, op, KernelKind::fused, types, rowOperands);
     if (failed(fused))
       return failure();
@@ -122,7 +122,7 @@ LogicalResult PlanPass::planBackward(AttentionBackwardOp op) {
     return success();
   }
   SmallVector<Type> dqTypes{op.getDQuery().getType()};
-  llvm::append_range(dqTypes, op.getDCaptures().getTypes());
+  llvm::append_range(dqTypes, op.getCaptureGradients().getTypes());
   FailureOr<OnlineAttentionOp> dq = plan(b, op, KernelKind::dq, dqTypes, rowOperands);
   if (failed(dq))
     return failure();
@@ -131,7 +131,7 @@ LogicalResult PlanPass::planBackward(AttentionBackwardOp op) {
   if (failed(dkdv))
     return failure();
   SmallVector<Value> replacements{dq->getResult(0), dkdv->getResult(0), dkdv->getResult(1)};
-  llvm::append_range(replacements, dq->getResults().drop_front());
+  llvm::append_range(replacements, dq->getCaptureGradients());
   op->replaceAllUsesWith(replacements);
   op->erase();
   return success();

@@ -5,8 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "passes/ChooseSchedule.h"
 #include "passes/Passes.h"
@@ -19,17 +17,6 @@ namespace attn {
 #define GEN_PASS_DEF_SPLITKVPASS
 #include "passes/Passes.h.inc"
 } // namespace attn
-
-static Value takePart(ImplicitLocOpBuilder &b, Value parts, int64_t part) {
-  auto type = cast<RankedTensorType>(parts.getType());
-  SmallVector<OpFoldResult> offsets(type.getRank(), b.getIndexAttr(0)),
-      strides(type.getRank(), b.getIndexAttr(1));
-  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), parts);
-  offsets[0] = b.getIndexAttr(part);
-  sizes[0] = b.getIndexAttr(1);
-  auto partType = RankedTensorType::get(type.getShape().drop_front(), type.getElementType());
-  return tensor::ExtractSliceOp::create(b, partType, parts, offsets, sizes, strides);
-}
 
 static void split(OnlineAttentionOp op, int64_t splits) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
@@ -47,25 +34,8 @@ static void split(OnlineAttentionOp op, int64_t splits) {
   for (auto [from, to] : llvm::zip(op->getRegions(), parts->getRegions()))
     to.takeBody(from);
 
-  // A balanced tree of merges: its rounding error grows with the logarithm of the number of parts.
-  SmallVector<std::pair<Value, Value>> partial;
-  for (int64_t part = 0; part < splits; ++part)
-    partial.emplace_back(takePart(b, parts.getResult(0), part), takePart(b, parts.getResult(1), part));
-  while (partial.size() > 1) {
-    SmallVector<std::pair<Value, Value>> merged;
-    for (size_t i = 0; i + 1 < partial.size(); i += 2) {
-      auto merge = MergeOp::create(b, partial[i].first, partial[i].second, partial[i + 1].first,
-                                   partial[i + 1].second);
-      merged.emplace_back(merge.getOut(), merge.getLse());
-    }
-    if (partial.size() % 2 == 1)
-      merged.push_back(partial.back());
-    partial = std::move(merged);
-  }
-  auto [out, lse] = partial.front();
-  if (out.getType() != op.getResult(0).getType())
-    out = arith::TruncFOp::create(b, op.getResult(0).getType(), out);
-  op->replaceAllUsesWith(ValueRange{out, lse});
+  auto merge = MergeOp::create(b, op.getResultTypes(), parts.getResult(0), parts.getResult(1));
+  op->replaceAllUsesWith(merge.getResults());
   op->erase();
 }
 
@@ -92,7 +62,7 @@ struct SplitKvPass : attn::impl::SplitKvPassBase<SplitKvPass> {
             << wanted << " parts, got key_outer";
         return signalPassFailure();
       }
-      // Without rows there is nothing to merge, and no valid slice of a part either.
+      // Without rows there is nothing to merge, and no valid slice of a part in the kernel either.
       bool hasRows = !llvm::is_contained(cast<RankedTensorType>(op.getResult(0).getType()).getShape(), 0);
       if (wanted > 1 && hasRows)
         split(op, wanted);

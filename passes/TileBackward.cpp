@@ -124,11 +124,9 @@ FusedKernel::FusedKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, Strin
                  allocateLike(host, op.getResult(2), op.getValue())};
   dKeyOut = addParameter(hostResults[0], "d_key");
   dValueOut = addParameter(hostResults[1], "d_value");
-  unsigned result = 3;
-  for (auto [number, capture] : llvm::enumerate(op.getCaptures())) {
-    if (!isa<FloatType>(getElementTypeOrSelf(capture.getType())))
-      continue;
-    hostResults.push_back(allocateLike(host, op.getResult(result++), capture, /*zeroed=*/true));
+  for (unsigned number : op.getDifferentiableCaptures()) {
+    OpResult gradient = op.getCaptureGradient(number);
+    hostResults.push_back(allocateLike(host, gradient, op.getShapeSource(gradient), /*zeroed=*/true));
     captureGradients.push_back(addParameter(hostResults.back(), "d_capture_" + std::to_string(number)));
   }
 }
@@ -162,11 +160,9 @@ void FusedKernel::scaleFragment(Value fragment, double factor) {
 //===----------------------------------------------------------------------===//
 
 Value FusedKernel::getGradientBuffer(AccumulateGradientOp gradient) {
-  unsigned position = cast<BlockArgument>(gradient.getCapture()).getArgNumber() - GradientArgs::numFixed;
-  unsigned number = 0;
-  for (Value capture : op.getCaptures().take_front(position))
-    number += isa<FloatType>(getElementTypeOrSelf(capture.getType()));
-  return captureGradients[number];
+  unsigned capture = op.getCaptureNumber(cast<BlockArgument>(gradient.getCapture()));
+  unsigned firstResult = op->getNumResults() - captureGradients.size();
+  return captureGradients[op.getCaptureGradient(capture).getResultNumber() - firstResult];
 }
 
 /// What a value of the gradient region is for a whole head; null where it depends on the pair.

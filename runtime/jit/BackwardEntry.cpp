@@ -54,8 +54,8 @@ llvm::Error attn::makeBackwardEntry(EntryPoint &entry) {
   auto original = *forward.getOps<AttentionOp>().begin(); // the pass has made sure that there is one
   for (Value operand : {Value(original.getQuery()), Value(original.getKey()), Value(original.getValue())})
     addName(resultNames, used, "d_" + getArgumentName(entry, operand));
-  for (Value capture : original.getCaptures())
-    if (isa<BlockArgument>(capture) && isa<FloatType>(getElementTypeOrSelf(capture)))
+  for (unsigned number : original.getDifferentiableCaptures())
+    if (Value capture = original.getCaptures()[number]; isa<BlockArgument>(capture))
       addName(resultNames, used, "d_" + getArgumentName(entry, capture));
   if (resultNames.size() != backward.getNumResults())
     return makeError("@%s_backward has %u results, expected %zu", name.c_str(), backward.getNumResults(),

@@ -166,6 +166,22 @@ func.func @folding(%q: !q) -> !q {
 
 // -----
 
+// Of one part nothing is to merge, but its rounding and a stack stay.
+// CHECK-LABEL: func @merge_one
+// CHECK-SAME: (%[[OUT:.*]]: tensor<1x2x?x8xf32>, %[[LSE:.*]]: tensor<1x2x?xf32>, %[[OUTS:.*]]: tensor<1x1x2x?x8xf32>, %[[LSES:.*]]: tensor<1x1x2x?xf32>)
+// CHECK-NEXT: %[[HALF:.*]], %{{.*}} = attn.merge (%[[OUT]], %[[LSE]])
+// CHECK-NEXT: %[[STACK:.*]], %{{.*}} = attn.merge (%[[OUTS]], %[[LSES]])
+// CHECK-NEXT: return %[[OUT]], %[[LSE]], %[[HALF]], %[[STACK]]
+func.func @merge_one(%out: tensor<1x2x?x8xf32>, %lse: tensor<1x2x?xf32>, %outs: tensor<1x1x2x?x8xf32>, %lses: tensor<1x1x2x?xf32>)
+    -> (tensor<1x2x?x8xf32>, tensor<1x2x?xf32>, tensor<1x2x?x8xf16>, tensor<1x2x?x8xf32>) {
+  %a:2 = attn.merge (%out, %lse) : tensor<1x2x?x8xf32>, tensor<1x2x?xf32> -> tensor<1x2x?x8xf32>, tensor<1x2x?xf32>
+  %b:2 = attn.merge (%out, %lse) : tensor<1x2x?x8xf32>, tensor<1x2x?xf32> -> tensor<1x2x?x8xf16>, tensor<1x2x?xf32>
+  %c:2 = attn.merge (%outs, %lses) : tensor<1x1x2x?x8xf32>, tensor<1x1x2x?xf32> -> tensor<1x2x?x8xf32>, tensor<1x2x?xf32>
+  return %a#0, %a#1, %b#0, %c#0 : tensor<1x2x?x8xf32>, tensor<1x2x?xf32>, tensor<1x2x?x8xf16>, tensor<1x2x?x8xf32>
+}
+
+// -----
+
 // Nothing reads the results, the gradients neither.
 // CHECK-LABEL: func @dead
 // CHECK-NEXT: return
@@ -173,7 +189,7 @@ func.func @folding(%q: !q) -> !q {
 !l = tensor<1x2x?xf32>
 func.func @dead(%q: !q, %l: !l, %x: f32) {
   %out, %lse = attn.attention %q, %q, %q : (!q, !q, !q) -> (!q, !l)
-  %merged:2 = attn.merge %out, %lse, %out, %lse : !q, !l
+  %merged:2 = attn.merge (%out, %lse), (%out, %lse) : !q, !l -> !q, !l
   %d:4 = attn.attention_backward %q, %q, %q, %q, %l, %q captures(%x : f32)
     score(%s: f32, %b: index, %h: index, %i: index, %j: index) {
       %r = arith.addf %s, %x : f32

@@ -314,7 +314,7 @@ func.func @no_query(%q: !q) {
 
 func.func @merge_shape(%out: tensor<1x8x?x64xf32>, %lse: tensor<1x4x?xf32>) {
   // expected-error @+1 {{expected lse of type 'tensor<1x8x?xf32>', got 'tensor<1x4x?xf32>' [M1]}}
-  %0:2 = attn.merge %out, %lse, %out, %lse : tensor<1x8x?x64xf32>, tensor<1x4x?xf32>
+  %0:2 = attn.merge (%out, %lse), (%out, %lse) : tensor<1x8x?x64xf32>, tensor<1x4x?xf32> -> tensor<1x8x?x64xf32>, tensor<1x4x?xf32>
   return
 }
 
@@ -322,17 +322,75 @@ func.func @merge_shape(%out: tensor<1x8x?x64xf32>, %lse: tensor<1x4x?xf32>) {
 
 func.func @merge_element_type(%out: tensor<1x8x?x64xf64>, %lse: tensor<1x8x?xf32>) {
   // expected-error @+1 {{expected lse of type 'tensor<1x8x?xf64>', got 'tensor<1x8x?xf32>' [M1]}}
-  %0:2 = attn.merge %out, %lse, %out, %lse : tensor<1x8x?x64xf64>, tensor<1x8x?xf32>
+  %0:2 = attn.merge (%out, %lse), (%out, %lse) : tensor<1x8x?x64xf64>, tensor<1x8x?xf32> -> tensor<1x8x?x64xf64>, tensor<1x8x?xf32>
+  return
+}
+
+// -----
+
+func.func @merge_part_lse(%out: tensor<1x8x?x64xf32>, %lse: tensor<1x4x?xf32>) {
+  // expected-error @+1 {{expected the lse of parts of type 'tensor<1x8x?xf32>', got 'tensor<1x4x?xf32>' [M1]}}
+  %0:2 = attn.merge (%out, %lse) : tensor<1x8x?x64xf32>, tensor<1x4x?xf32> -> tensor<1x8x?x64xf32>, tensor<1x8x?xf32>
   return
 }
 
 // -----
 
 func.func @merge_sides(%a: tensor<1x8x?x64xf32>, %b: tensor<1x8x3x64xf32>, %lse: tensor<1x8x?xf32>) {
-  // expected-error @+1 {{failed to verify that all of {lhs_out, rhs_out, out} have same type}}
-  %0:2 = "attn.merge"(%a, %lse, %b, %lse)
-    : (tensor<1x8x?x64xf32>, tensor<1x8x?xf32>, tensor<1x8x3x64xf32>, tensor<1x8x?xf32>)
+  // expected-error @+1 {{expected all parts of type 'tensor<1x8x?x64xf32>', 'tensor<1x8x?xf32>', got 'tensor<1x8x3x64xf32>', 'tensor<1x8x?xf32>' [M2]}}
+  %0:2 = "attn.merge"(%a, %b, %lse, %lse)
+    : (tensor<1x8x?x64xf32>, tensor<1x8x3x64xf32>, tensor<1x8x?xf32>, tensor<1x8x?xf32>)
     -> (tensor<1x8x?x64xf32>, tensor<1x8x?xf32>)
+  return
+}
+
+// -----
+
+func.func @merge_nothing() {
+  // expected-error @+1 {{expected an lse for each out, of at least one part, got 0 operands [M2]}}
+  %0:2 = "attn.merge"() : () -> (tensor<1x8x?x64xf32>, tensor<1x8x?xf32>)
+  return
+}
+
+// -----
+
+func.func @merge_odd(%out: tensor<1x8x?x64xf32>, %lse: tensor<1x8x?xf32>) {
+  // expected-error @+1 {{expected an lse for each out, of at least one part, got 3 operands [M2]}}
+  %0:2 = "attn.merge"(%out, %lse, %lse) : (tensor<1x8x?x64xf32>, tensor<1x8x?xf32>, tensor<1x8x?xf32>)
+    -> (tensor<1x8x?x64xf32>, tensor<1x8x?xf32>)
+  return
+}
+
+// -----
+
+func.func @merge_two_stacks(%outs: tensor<?x1x8x?x64xf32>, %lses: tensor<?x1x8x?xf32>) {
+  // expected-error @+1 {{expected a single stack of parts, got 2 [M3]}}
+  %0:2 = attn.merge (%outs, %lses), (%outs, %lses)
+    : tensor<?x1x8x?x64xf32>, tensor<?x1x8x?xf32> -> tensor<1x8x?x64xf32>, tensor<1x8x?xf32>
+  return
+}
+
+// -----
+
+func.func @merge_stack_shape(%outs: tensor<3x1x8x?x32xf32>, %lses: tensor<3x1x8x?xf32>) {
+  // expected-error @+1 {{expected parts of type 'tensor<3x1x8x?x64xf32>', got 'tensor<3x1x8x?x32xf32>' [M3]}}
+  %0:2 = attn.merge (%outs, %lses) : tensor<3x1x8x?x32xf32>, tensor<3x1x8x?xf32> -> tensor<1x8x?x64xf32>, tensor<1x8x?xf32>
+  return
+}
+
+// -----
+
+func.func @merge_stack_lse(%outs: tensor<3x1x8x?x64xf32>, %lses: tensor<1x8x?xf32>) {
+  // expected-error @+1 {{expected the lse of parts of type 'tensor<3x1x8x?xf32>', got 'tensor<1x8x?xf32>' [M1]}}
+  %0:2 = attn.merge (%outs, %lses) : tensor<3x1x8x?x64xf32>, tensor<1x8x?xf32> -> tensor<1x8x?x64xf32>, tensor<1x8x?xf32>
+  return
+}
+
+// -----
+
+func.func @merge_part_elements(%out: tensor<1x8x?x64xf16>, %lse: tensor<1x8x?xf32>) {
+  // expected-error @+1 {{expected parts with elements of 'bf16' or 'f32', got 'f16' [M4]}}
+  %0:2 = attn.merge (%out, %lse), (%out, %lse) : tensor<1x8x?x64xf16>, tensor<1x8x?xf32> -> tensor<1x8x?x64xbf16>, tensor<1x8x?xf32>
   return
 }
 

@@ -266,10 +266,16 @@ func.func @online_gradients(%q: tensor<2x4x?x8xbf16>, %k: tensor<2x2x?x8xbf16>, 
 // attn.merge
 //===----------------------------------------------------------------------===//
 
-// CHECK-LABEL: func @merge
-// CHECK: %{{.*}}, %{{.*}} = attn.merge %arg0, %arg1, %arg0, %arg1 {note} : tensor<1x8x?x64xbf16>, tensor<1x8x?xf32>
-func.func @merge(%out: tensor<1x8x?x64xbf16>, %lse: tensor<1x8x?xf32>) {
-  %0, %1 = attn.merge %out, %lse, %out, %lse {note} : tensor<1x8x?x64xbf16>, tensor<1x8x?xf32>
+// CHECK-LABEL: func @merge(
+// CHECK: %{{.*}}, %{{.*}} = attn.merge (%arg0, %arg1), (%arg0, %arg1) {note} : tensor<1x8x?x64xbf16>, tensor<1x8x?xf32> -> tensor<1x8x?x64xbf16>, tensor<1x8x?xf32>
+// CHECK: %{{.*}}, %{{.*}} = attn.merge (%arg2, %arg1), (%arg2, %arg1), (%arg2, %arg1) : tensor<1x8x?x64xf32>, tensor<1x8x?xf32> -> tensor<1x8x?x64xbf16>, tensor<1x8x?xf32>
+// CHECK: %{{.*}}, %{{.*}} = attn.merge (%arg3, %arg4) : tensor<?x1x8x?x64xf32>, tensor<?x1x8x?xf32> -> tensor<1x8x3x64xf16>, tensor<1x8x3xf32>
+func.func @merge(%out: tensor<1x8x?x64xbf16>, %lse: tensor<1x8x?xf32>, %wide: tensor<1x8x?x64xf32>,
+                 %outs: tensor<?x1x8x?x64xf32>, %lses: tensor<?x1x8x?xf32>) {
+  %0, %1 = attn.merge (%out, %lse), (%out, %lse) {note} : tensor<1x8x?x64xbf16>, tensor<1x8x?xf32> -> tensor<1x8x?x64xbf16>, tensor<1x8x?xf32>
+  %2, %3 = attn.merge (%wide, %lse), (%wide, %lse), (%wide, %lse)
+    : tensor<1x8x?x64xf32>, tensor<1x8x?xf32> -> tensor<1x8x?x64xbf16>, tensor<1x8x?xf32>
+  %4, %5 = attn.merge (%outs, %lses) : tensor<?x1x8x?x64xf32>, tensor<?x1x8x?xf32> -> tensor<1x8x3x64xf16>, tensor<1x8x3xf32>
   return
 }
 }

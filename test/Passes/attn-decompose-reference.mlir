@@ -186,8 +186,8 @@ func.func @backward(%q: tensor<1x1x?x4xf16>, %out: tensor<1x1x?x4xf16>, %lse: te
 // BOUNDARY:         return {{.*}} : tensor<1x1x?x4xf64>, tensor<1x1x?xf64>
 func.func @merge(%a: tensor<1x1x?x4xbf16>, %la: tensor<1x1x?xf32>, %b: tensor<1x1x?x4xbf16>, %lb: tensor<1x1x?xf32>)
     -> (tensor<1x1x?x4xbf16>, tensor<1x1x?xf32>) {
-  %o, %l = attn.merge %a, %la, %b, %lb : tensor<1x1x?x4xbf16>, tensor<1x1x?xf32>
-  %out, %lse = attn.merge %o, %l, %b, %lb : tensor<1x1x?x4xbf16>, tensor<1x1x?xf32>
+  %o, %l = attn.merge (%a, %la), (%b, %lb) : tensor<1x1x?x4xbf16>, tensor<1x1x?xf32> -> tensor<1x1x?x4xbf16>, tensor<1x1x?xf32>
+  %out, %lse = attn.merge (%o, %l), (%b, %lb) : tensor<1x1x?x4xbf16>, tensor<1x1x?xf32> -> tensor<1x1x?x4xbf16>, tensor<1x1x?xf32>
   return %out, %lse : tensor<1x1x?x4xbf16>, tensor<1x1x?xf32>
 }
 

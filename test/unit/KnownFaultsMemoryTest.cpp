@@ -34,7 +34,7 @@ static Text makePart(const std::string &mask) {
 static const char *const kMerge = R"(
 func.func @merge(%a: tensor<?x?x?x64xf32>, %a_lse: tensor<?x?x?xf32>, %b: tensor<?x?x?x64xf32>, %b_lse: tensor<?x?x?xf32>)
     -> (tensor<?x?x?x64xf32>, tensor<?x?x?xf32>) {
-  %out, %lse = attn.merge %a, %a_lse, %b, %b_lse : tensor<?x?x?x64xf32>, tensor<?x?x?xf32>
+  %out, %lse = attn.merge (%a, %a_lse), (%b, %b_lse) : tensor<?x?x?x64xf32>, tensor<?x?x?xf32> -> tensor<?x?x?x64xf32>, tensor<?x?x?xf32>
   return %out, %lse : tensor<?x?x?x64xf32>, tensor<?x?x?xf32>
 }
 )";

@@ -203,7 +203,7 @@ TEST(ReferenceMerge, CombinesTwoSetsOfKeys) {
   ASSERT_EQ(module.compile(R"(
     func.func @f(%a: tensor<1x1x?x2xf64>, %la: tensor<1x1x?xf64>, %b: tensor<1x1x?x2xf64>, %lb: tensor<1x1x?xf64>)
         -> (tensor<1x1x?x2xf64>, tensor<1x1x?xf64>) {
-      %out, %lse = attn.merge %a, %la, %b, %lb : tensor<1x1x?x2xf64>, tensor<1x1x?xf64>
+      %out, %lse = attn.merge (%a, %la), (%b, %lb) : tensor<1x1x?x2xf64>, tensor<1x1x?xf64> -> tensor<1x1x?x2xf64>, tensor<1x1x?xf64>
       return %out, %lse : tensor<1x1x?x2xf64>, tensor<1x1x?xf64>
     })",
                            [](OpPassManager &pm) { pm.addPass(createDecomposeReferencePass()); }),
@@ -224,4 +224,59 @@ TEST(ReferenceMerge, CombinesTwoSetsOfKeys) {
   lse.data = {std::log(4.0), 1, 2, -infinity, 2000};
   expectNear(results[0], out, "out");
   expectNear(results[1], lse, "lse");
+}
+
+TEST(ReferenceMerge, CombinesAnyNumberOfParts) {
+  F64Module module;
+  ASSERT_EQ(module.compile(R"(
+    func.func @stack(%outs: tensor<?x1x1x?x2xf64>, %lses: tensor<?x1x1x?xf64>) -> (tensor<1x1x?x2xf64>, tensor<1x1x?xf64>) {
+      %out, %lse = attn.merge (%outs, %lses)
+        : tensor<?x1x1x?x2xf64>, tensor<?x1x1x?xf64> -> tensor<1x1x?x2xf64>, tensor<1x1x?xf64>
+      return %out, %lse : tensor<1x1x?x2xf64>, tensor<1x1x?xf64>
+    }
+    func.func @pairs(%a: tensor<1x1x?x2xf64>, %la: tensor<1x1x?xf64>, %b: tensor<1x1x?x2xf64>, %lb: tensor<1x1x?xf64>,
+        %c: tensor<1x1x?x2xf64>, %lc: tensor<1x1x?xf64>) -> (tensor<1x1x?x2xf64>, tensor<1x1x?xf64>) {
+      %out, %lse = attn.merge (%a, %la), (%b, %lb), (%c, %lc)
+        : tensor<1x1x?x2xf64>, tensor<1x1x?xf64> -> tensor<1x1x?x2xf64>, tensor<1x1x?xf64>
+      return %out, %lse : tensor<1x1x?x2xf64>, tensor<1x1x?xf64>
+    })",
+                           [](OpPassManager &pm) { pm.addPass(createDecomposeReferencePass()); }),
+            "");
+  // Rows: all three parts; the middle one without a key, beside NaN; only the last; none.
+  double infinity = INFINITY, nan = std::nan("");
+  std::vector<double> outs[] = {{1, 2, 2, 4, nan, nan, nan, infinity},
+                                {5, 4, nan, nan, infinity, nan, nan, nan},
+                                {9, 0, 6, 8, 3, 5, nan, infinity}};
+  std::vector<double> lses[] = {{100, -3, -infinity, -infinity},
+                                {100 + std::log(2.0), -infinity, -infinity, -infinity},
+                                {100, -3 + std::log(3.0), -7, -infinity}};
+  F64Array out({1, 1, 4, 2}), lse({1, 1, 4});
+  out.data = {5, 2.5, 5, 7, 3, 5, 0, 0};
+  lse.data = {100 + std::log(4.0), -3 + std::log(4.0), -7, -infinity};
+
+  std::vector<F64Array> results = {out, lse};
+  std::vector<F64Array> parts;
+  F64Array stack({3, 1, 1, 4, 2}), stackLse({3, 1, 1, 4});
+  stack.data.clear();
+  stackLse.data.clear();
+  for (int part = 0; part < 3; ++part) {
+    stack.data.insert(stack.data.end(), outs[part].begin(), outs[part].end());
+    stackLse.data.insert(stackLse.data.end(), lses[part].begin(), lses[part].end());
+    parts.push_back(F64Array({1, 1, 4, 2}));
+    parts.back().data = outs[part];
+    parts.push_back(F64Array({1, 1, 4}));
+    parts.back().data = lses[part];
+  }
+  ASSERT_EQ(module.run("stack", {module.tensor(stack), module.tensor(stackLse)}, results), "");
+  expectNear(results[0], out, "out of a stack");
+  expectNear(results[1], lse, "lse of a stack");
+
+  results = {F64Array({1, 1, 4, 2}), F64Array({1, 1, 4})};
+  ASSERT_EQ(module.run("pairs",
+                       {module.tensor(parts[0]), module.tensor(parts[1]), module.tensor(parts[2]),
+                        module.tensor(parts[3]), module.tensor(parts[4]), module.tensor(parts[5])},
+                       results),
+            "");
+  expectNear(results[0], out, "out of pairs");
+  expectNear(results[1], lse, "lse of pairs");
 }
