@@ -41,6 +41,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
+#include "passes/SizeFormula.h"
 
 using namespace mlir;
 using namespace attn;
@@ -155,6 +156,7 @@ void attn::registerPipelineInterfaces(DialectRegistry &registry) {
   tensor::registerInferTypeOpInterfaceExternalModels(registry);
   tensor::registerSubsetOpInterfaceExternalModels(registry);
   vector::registerBufferizableOpInterfaceExternalModels(registry);
+  registerSizeInterfaces(registry);
 
   arith::registerBufferDeallocationOpInterfaceExternalModels(registry);
   memref::registerAllocationOpInterfaceExternalModels(registry);

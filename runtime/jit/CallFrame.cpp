@@ -112,8 +112,30 @@ private:
 };
 } // namespace
 
+/// The function would write past the end of a buffer that is smaller than its result.
+static llvm::Error checkResultSizes(StringRef name, ArrayRef<ResultSize> sizes, ArrayRef<Argument> arguments,
+                                    ArrayRef<BufferRef> results) {
+  for (const ResultSize &size : sizes) {
+    std::optional<int64_t> expected = size.formula.evaluate([&](const SizeFormula::Operand &operand) {
+      const Argument &argument = arguments[operand.first];
+      if (operand.second)
+        return std::get<BufferRef>(argument).shape[*operand.second];
+      int64_t value;
+      std::memcpy(&value, std::get<ScalarRef>(argument).data, sizeof(value));
+      return value;
+    });
+    int64_t got = results[size.result].shape[size.dim];
+    if (expected && got != *expected)
+      return llvm::createStringError("result " + Twine(size.result) + " of @" + name + ": expected size " +
+                                     Twine(*expected) + " in dimension " + Twine(size.dim) +
+                                     " for these arguments, got " + Twine(got));
+  }
+  return llvm::Error::success();
+}
+
 llvm::Expected<CallFrame> attn::buildCallFrame(StringRef name, FunctionType signature,
-                                               ArrayRef<Argument> arguments, ArrayRef<BufferRef> results) {
+                                               ArrayRef<ResultSize> resultSizes, ArrayRef<Argument> arguments,
+                                               ArrayRef<BufferRef> results) {
   if (arguments.size() != signature.getNumInputs())
     return llvm::createStringError("@" + name + ": expected " + Twine(signature.getNumInputs()) +
                                    " arguments, got " + Twine(arguments.size()));
@@ -128,5 +150,7 @@ llvm::Expected<CallFrame> attn::buildCallFrame(StringRef name, FunctionType sign
   for (auto [i, type, buffer] : llvm::enumerate(signature.getResults(), results))
     if (llvm::Error error = builder.addResult(i, type, buffer))
       return std::move(error);
+  if (llvm::Error error = checkResultSizes(name, resultSizes, arguments, results))
+    return std::move(error);
   return frame;
 }

@@ -15,9 +15,10 @@ namespace attn {
 /// sizes and the strides; of a scalar its bytes, in the low ones.
 using CallFrame = llvm::SmallVector<uint64_t, 64>;
 
-/// Checks arguments and result buffers against `signature` and lays them out. An error names the function,
-/// the value, what was expected and what it got.
+/// Checks arguments and result buffers against `signature`, and the sizes of results against `resultSizes`,
+/// and lays them out. An error names the function, the value, what was expected and what it got.
 llvm::Expected<CallFrame> buildCallFrame(llvm::StringRef name, mlir::FunctionType signature,
+                                         llvm::ArrayRef<ResultSize> resultSizes,
                                          llvm::ArrayRef<Argument> arguments,
                                          llvm::ArrayRef<BufferRef> results);
 } // namespace attn

@@ -12,6 +12,7 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/Passes.h"
 #include "passes/Pipelines.h"
 #include "passes/Targets.h"
 #include "runtime/cpu/ThreadPool.h"
@@ -50,15 +51,9 @@ static float truncateToBFloat16(float value) {
 // MLIR to LLVM IR
 //===----------------------------------------------------------------------===//
 
-/// Runs the CPU pipeline on `module`; an error is the first diagnostic, on one line.
-static llvm::Error lower(ModuleOp module) {
+/// Runs the passes that `build` adds on `module`; an error is the first diagnostic, on one line.
+static llvm::Error runPasses(ModuleOp module, llvm::function_ref<void(OpPassManager &)> build) {
   MLIRContext *context = module.getContext();
-  DialectRegistry registry;
-  registerPipelineInterfaces(registry);
-  registerBuiltinDialectTranslation(registry);
-  registerLLVMDialectTranslation(registry);
-  context->appendDialectRegistry(registry);
-
   std::string message;
   ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
@@ -69,10 +64,36 @@ static llvm::Error lower(ModuleOp module) {
     return success();
   });
   PassManager pm(context, ModuleOp::getOperationName());
-  buildCpuPipeline(pm, CpuPipelineOptions());
+  build(pm);
   if (failed(pm.run(module)))
     return llvm::createStringError(message.empty() ? "the CPU pipeline failed" : message);
   return llvm::Error::success();
+}
+
+/// Registers what the CPU pipeline and the translation to LLVM IR need.
+static void prepareContext(MLIRContext *context) {
+  DialectRegistry registry;
+  registerPipelineInterfaces(registry);
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  context->appendDialectRegistry(registry);
+}
+
+/// The dynamic sizes of what the function returns, as far as they are known; calls in it have been inlined.
+static SmallVector<ResultSize> computeResultSizes(func::FuncOp function) {
+  SmallVector<ResultSize> sizes;
+  for (auto [result, value] : llvm::enumerate(function.getBody().back().getTerminator()->getOperands())) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    for (unsigned dim = 0; type && dim < type.getRank(); ++dim) {
+      if (!type.isDynamicDim(dim))
+        continue;
+      if (auto formula = SizeFormula::compute(value, dim))
+        sizes.push_back({static_cast<unsigned>(result), dim, std::move(*formula)});
+      else
+        llvm::consumeError(formula.takeError());
+    }
+  }
+  return sizes;
 }
 
 /// What the entry point of a function is called: no name of a function in MLIR text looks like it.
@@ -144,10 +165,17 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuExecutable::compile(ModuleOp s
 
   OwningOpRef<ModuleOp> module = source.clone();
   (*module)->setAttr(AttnDialect::getTargetAttrName(), target);
-  for (auto function : module->getOps<func::FuncOp>())
-    if (function.isPublic() && !function.isExternal())
-      executable->functions[function.getSymName()].signature = function.getFunctionType();
-  if (llvm::Error error = lower(*module))
+  prepareContext(module->getContext());
+  if (llvm::Error error = runPasses(*module, [](OpPassManager &pm) { pm.addPass(createInlinerPass()); }))
+    return std::move(error);
+  for (auto function : module->getOps<func::FuncOp>()) {
+    if (!function.isPublic() || function.isExternal())
+      continue;
+    Function &compiled = executable->functions[function.getSymName()];
+    compiled.signature = function.getFunctionType();
+    compiled.resultSizes = computeResultSizes(function);
+  }
+  if (llvm::Error error = runPasses(*module, [](OpPassManager &pm) { buildCpuPipeline(pm, {}); }))
     return std::move(error);
   if (options.dumpLowered)
     options.dumpLowered(*module);
@@ -205,7 +233,8 @@ llvm::Error CpuExecutable::run(StringRef name, ArrayRef<Argument> arguments,
   auto function = functions.find(name);
   if (function == functions.end())
     return llvm::createStringError("there is no public function @" + name);
-  llvm::Expected<CallFrame> frame = buildCallFrame(name, function->second.signature, arguments, results);
+  llvm::Expected<CallFrame> frame =
+      buildCallFrame(name, function->second.signature, function->second.resultSizes, arguments, results);
   if (!frame)
     return frame.takeError();
   cpu::NumThreadsScope scope(numThreads);

@@ -10,6 +10,7 @@
 
 #include "dialect/AttnDialect.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/SizeFormula.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 #include <functional>
@@ -39,6 +40,12 @@ struct ScalarRef {
 
 using Argument = std::variant<BufferRef, ScalarRef>;
 
+/// A dynamic size of a result that follows from the arguments.
+struct ResultSize {
+  unsigned result, dim;
+  SizeFormula formula;
+};
+
 struct CpuCompileOptions {
   /// The CPU to compile for; null for the module's `attn.target`, or the host where it has none.
   TargetAttr target;
@@ -64,8 +71,9 @@ public:
   ~CpuExecutable();
 
   /// Calls the function `name` with its arguments, and one buffer for each result, which it fills. Buffers of
-  /// results overlap no other. All are checked against the function's signature; dynamic sizes must be those
-  /// that the function gives its results.
+  /// results overlap no other. All are checked against the function's signature, and the dynamic sizes of
+  /// results against those that the function gives them where `SizeFormula` knows these; else they must be
+  /// right.
   llvm::Error run(llvm::StringRef name, llvm::ArrayRef<Argument> arguments,
                   llvm::ArrayRef<BufferRef> results) const;
 
@@ -83,6 +91,7 @@ private:
   using EntryPoint = void (*)(const uint64_t *slots);
   struct Function {
     mlir::FunctionType signature;
+    llvm::SmallVector<ResultSize> resultSizes;
     EntryPoint entryPoint = nullptr;
   };
 

@@ -258,6 +258,35 @@ TEST_F(CpuExecutableTest, RefusesWrongArguments) {
   EXPECT_EQ(run({x.ref, scalar}, {wrong}), "result 0 of @f: expected elements of type f32, got f64");
 }
 
+/// A smaller buffer would be written past its end, a larger one filled in part.
+TEST_F(CpuExecutableTest, RefusesResultsOfOtherSizes) {
+  auto executable = compile(R"mlir(
+    func.func @slice(%x: tensor<?x4xf32>, %n: index) -> tensor<?x4xf32> {
+      %part = tensor.extract_slice %x[0, 0] [%n, 4] [1, 1] : tensor<?x4xf32> to tensor<?x4xf32>
+      return %part : tensor<?x4xf32>
+    }
+    func.func @attention(%q: tensor<1x2x?x4xf32>, %k: tensor<1x1x?x4xf32>) -> (tensor<1x2x?x4xf32>, tensor<1x2x?xf32>) {
+      %out, %lse = attn.attention %q, %k, %k
+        : (tensor<1x2x?x4xf32>, tensor<1x1x?x4xf32>, tensor<1x1x?x4xf32>) -> (tensor<1x2x?x4xf32>, tensor<1x2x?xf32>)
+      return %out, %lse : tensor<1x2x?x4xf32>, tensor<1x2x?xf32>
+    })mlir");
+  Type f32 = b.getF32Type();
+  Tensor<float> x(f32, {5, 4}), two(f32, {2, 4}), three(f32, {3, 4});
+  int64_t n = 3;
+  ScalarRef scalar{&n, b.getIndexType()};
+  EXPECT_RUNS(executable->run("slice", {x.ref, scalar}, {three.ref}));
+  EXPECT_EQ(messageOf(executable->run("slice", {x.ref, scalar}, {two.ref})),
+            "result 0 of @slice: expected size 3 in dimension 0 for these arguments, got 2");
+
+  Tensor<float> q(f32, {1, 2, 7, 4}), k(f32, {1, 1, 9, 4}), out(f32, {1, 2, 7, 4}), lse(f32, {1, 2, 7}),
+      ofKeys(f32, {1, 2, 9});
+  q.fillNormal(1);
+  k.fillNormal(2);
+  EXPECT_RUNS(executable->run("attention", {q.ref, k.ref}, {out.ref, lse.ref}));
+  EXPECT_EQ(messageOf(executable->run("attention", {q.ref, k.ref}, {out.ref, ofKeys.ref})),
+            "result 1 of @attention: expected size 7 in dimension 2 for these arguments, got 9");
+}
+
 TEST_F(CpuExecutableTest, RefusesWhatItCannotCompile) {
   EXPECT_EQ(messageOf(tryCompile(kMatmul, forArch(Arch::sm_90a)).takeError()),
             "target sm_90a is not a CPU; expected host, x86-64, x86-64-v3, x86-64-v4 or aarch64");

@@ -6,9 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/common/Sizes.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "tools/common/HostTensor.h"
 
 using namespace mlir;
@@ -268,65 +266,22 @@ SmallVector<int64_t> SizeResolver::getShape(unsigned argument) const {
   return shape;
 }
 
-/// The tensor whose dimension `dim` a result of an attention op takes; null for other operations.
-static Value getShapeSource(OpResult result, unsigned dim) {
-  Operation *op = result.getOwner();
-  if (auto attention = dyn_cast<AttentionOp>(op))
-    return attention.getQuery();
-  if (auto backward = dyn_cast<AttentionBackwardOp>(op)) {
-    unsigned number = result.getResultNumber();
-    if (number < 3)
-      return number == 0 ? backward.getQuery() : number == 1 ? backward.getKey() : backward.getValue();
-    SmallVector<Value> floating = llvm::filter_to_vector(
-        backward.getCaptures(), [](Value value) { return isa<FloatType>(getElementTypeOrSelf(value)); });
-    return floating[number - 3];
-  }
-  if (auto merge = dyn_cast<MergeOp>(op))
-    return result.getResultNumber() == 0 ? merge.getLhsOut() : merge.getLhsLse();
-  if (auto destination = dyn_cast<DestinationStyleOpInterface>(op))
-    return destination.getTiedOpOperand(result)->get();
-  if (auto cast = dyn_cast<tensor::CastOp>(op))
-    return cast.getSource();
-  return nullptr;
+std::optional<int64_t> SizeResolver::evaluate(const SizeFormula &formula) const {
+  return formula.evaluate([&](const SizeFormula::Operand &operand) -> std::optional<int64_t> {
+    auto [argument, dim] = operand;
+    if (!dim)
+      return std::nullopt; // the value of a scalar is nothing that shapes tell
+    const std::optional<Known> &known = dimensions[find(firstDimension[argument] + *dim)].known;
+    return known ? std::optional<int64_t>(known->size) : std::nullopt;
+  });
 }
 
 std::optional<int64_t> SizeResolver::getSize(Value tensor, unsigned dim) const {
-  auto type = cast<RankedTensorType>(tensor.getType());
-  if (!type.isDynamicDim(dim))
-    return type.getDimSize(dim);
-  if (std::optional<unsigned> dimension = findDimension(tensor, dim)) {
-    const std::optional<Known> &known = dimensions[find(*dimension)].known;
-    return known ? std::optional<int64_t>(known->size) : std::nullopt;
-  }
-  auto result = dyn_cast<OpResult>(tensor);
-  if (!result)
-    return std::nullopt;
-  if (Value source = getShapeSource(result, dim))
-    return getSize(source, dim);
-  if (auto empty = dyn_cast<tensor::EmptyOp>(result.getOwner()))
-    return evaluate(empty.getDynamicSize(dim));
-  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(result.getOwner()))
-    if (slice.getType().getRank() == slice.getSourceType().getRank())
-      return evaluate(cast<Value>(slice.getMixedSizes()[dim]));
+  llvm::Expected<SizeFormula> formula = SizeFormula::compute(tensor, dim);
+  if (formula)
+    return evaluate(*formula);
+  llvm::consumeError(formula.takeError());
   return std::nullopt;
-}
-
-std::optional<int64_t> SizeResolver::evaluate(Value index) const {
-  if (std::optional<int64_t> constant = getConstantIntValue(index))
-    return constant;
-  Operation *op = index.getDefiningOp();
-  if (auto dim = dyn_cast_or_null<tensor::DimOp>(op)) {
-    std::optional<int64_t> position = dim.getConstantIndex();
-    return position && isa<RankedTensorType>(dim.getSource().getType())
-               ? getSize(dim.getSource(), static_cast<unsigned>(*position))
-               : std::nullopt;
-  }
-  if (!isa_and_nonnull<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
-    return std::nullopt;
-  std::optional<int64_t> lhs = evaluate(op->getOperand(0)), rhs = evaluate(op->getOperand(1));
-  if (!lhs || !rhs)
-    return std::nullopt;
-  return isa<arith::AddIOp>(op) ? *lhs + *rhs : isa<arith::SubIOp>(op) ? *lhs - *rhs : *lhs * *rhs;
 }
 
 llvm::Expected<SmallVector<int64_t>> SizeResolver::getResultShape(unsigned result) const {
@@ -334,11 +289,15 @@ llvm::Expected<SmallVector<int64_t>> SizeResolver::getResultShape(unsigned resul
   SmallVector<int64_t> shape;
   auto type = dyn_cast<RankedTensorType>(value.getType());
   for (unsigned dim = 0; type && dim < type.getRank(); ++dim) {
-    std::optional<int64_t> size = getSize(value, dim);
-    if (!size)
-      return makeError("result %s: the size of dimension %u does not follow from the arguments: give its "
-                       "type a static one",
-                       entry.resultNames[result].c_str(), dim);
+    llvm::Expected<SizeFormula> formula = SizeFormula::compute(value, dim);
+    if (!formula)
+      return makeError("result %s: the size of dimension %u %s", entry.resultNames[result].c_str(), dim,
+                       llvm::toString(formula.takeError()).c_str());
+    std::optional<int64_t> size = evaluate(*formula);
+    if (!size || *size < 0)
+      return makeError("result %s: the size of dimension %u %s", entry.resultNames[result].c_str(), dim,
+                       size ? ("would be " + std::to_string(*size)).c_str()
+                            : "depends on the value of an argument; give its type a static size");
     shape.push_back(*size);
   }
   return shape;

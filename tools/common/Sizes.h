@@ -13,6 +13,7 @@
 #ifndef ATTN_TOOLS_COMMON_SIZES_H
 #define ATTN_TOOLS_COMMON_SIZES_H
 
+#include "passes/SizeFormula.h"
 #include "runtime/jit/EntryPoint.h"
 #include <array>
 
@@ -70,7 +71,7 @@ private:
   llvm::Error unite(unsigned lhs, unsigned rhs);
   void visitAttention(AttentionOpInterface op);
   void visitCaptureReads(AttentionOpInterface op);
-  std::optional<int64_t> evaluate(mlir::Value index) const;
+  std::optional<int64_t> evaluate(const SizeFormula &formula) const;
   std::optional<int64_t> getKnown(SharedSize role) const;
   llvm::Error fillRole(SharedSize role, int64_t size, llvm::StringRef source);
 
