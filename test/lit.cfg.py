@@ -31,6 +31,7 @@ config.substitutions += [
     ("%python", config.python),  # has NumPy; the first python3 of PATH may not
     ("%root", source_root),
     ("%build", build),
+    ("%cc", config.c_compiler),
 ]
 
 # REQUIRES: avx2 (and FMA), avx512: what the host can run.

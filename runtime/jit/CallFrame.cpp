@@ -73,8 +73,9 @@ private:
         return error("expected size ", type.getDimSize(dim), " in dimension ", dim, ", got ", size);
       isEmpty |= size == 0;
     }
-    // The stride of a dimension of one element is never used; callers leave anything there.
-    if (rank > 0 && buffer.shape.back() > 1 && buffer.strides.back() != 1)
+    // The stride of a dimension of one element, or of a tensor of none, is never used; callers leave anything
+    // there.
+    if (rank > 0 && !isEmpty && buffer.shape.back() > 1 && buffer.strides.back() != 1)
       return error("expected a last stride of 1, got ", buffer.strides.back(),
                    "; copy it so that rows are consecutive elements");
     if (!buffer.data && !isEmpty)

@@ -40,6 +40,12 @@ void attn::registerCompilerDialects(DialectRegistry &registry) {
   registerPipelineInterfaces(registry);
 }
 
+void attn::setOptions(PlanPipelineOptions &options, const CompileRequest &request) {
+  options.blockM = request.blockM;
+  options.blockN = request.blockN;
+  options.kvSplits = request.kvSplits;
+}
+
 llvm::Expected<EntryPoint> attn::parseRequest(MLIRContext *context, const CompileRequest &request) {
   auto buffer = llvm::MemoryBuffer::getMemBufferCopy(request.text, request.name);
   llvm::Expected<EntryPoint> entry =
@@ -126,9 +132,7 @@ static llvm::Expected<LaunchPlan> lower(const CompileRequest &request, const Gpu
 
   FirstDiagnostic diagnostic(&context);
   CudaPipelineOptions options;
-  options.blockM = request.blockM;
-  options.blockN = request.blockN;
-  options.kvSplits = request.kvSplits;
+  setOptions(options, request);
   auto modules = cuda::lowerToCuda(*entry->module, options);
   FailureOr<LaunchPlan> plan = failure();
   if (succeeded(modules))

@@ -13,6 +13,7 @@
 #include "runtime/jit/EntryPoint.h"
 
 namespace attn {
+struct PlanPipelineOptions;
 
 /// A function to compile, and how.
 struct CompileRequest {
@@ -22,6 +23,9 @@ struct CompileRequest {
   bool backward = false;            ///< Compile the backward function of the entry instead.
   int64_t blockM = 0, blockN = 0, kvSplits = 0; ///< Of the schedule; 0 chooses.
 };
+
+/// The schedule's numbers as options of a pipeline.
+void setOptions(PlanPipelineOptions &options, const CompileRequest &request);
 
 /// The dialects and interfaces that compiling needs.
 void registerCompilerDialects(mlir::DialectRegistry &registry);

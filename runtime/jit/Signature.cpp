@@ -44,6 +44,7 @@ private:
   struct Size {
     Expr expr;
     std::string text; // "size 2 of 'k'"
+    bool isStatic;    // then the verifier has seen it
   };
 
   /// None where the tensor is no argument.
@@ -55,7 +56,8 @@ private:
       return std::nullopt;
     unsigned number = argument.getArgNumber();
     std::string text = "size " + std::to_string(dim) + " of '" + entry.argNames[number] + "'";
-    return Size{Expr::dim(static_cast<int32_t>(number), static_cast<int32_t>(dim)), text};
+    return Size{Expr::dim(static_cast<int32_t>(number), static_cast<int32_t>(dim)), text,
+                !cast<RankedTensorType>(argument.getType()).isDynamicDim(dim)};
   }
 
   void require(Expr condition, std::string message) {
@@ -67,13 +69,13 @@ private:
 
   void expectEqual(Value tensor, int64_t dim, Value other, int64_t otherDim) {
     std::optional<Size> a = getSize(tensor, dim), b = getSize(other, otherDim);
-    if (a && b && a->expr != b->expr)
+    if (a && b && a->expr != b->expr && !(a->isStatic && b->isStatic))
       require(Expr::equal(a->expr, b->expr), a->text + " must be " + b->text);
   }
 
   void expectGroups(Value query, Value key) {
     std::optional<Size> heads = getSize(query, 1), keyHeads = getSize(key, 1);
-    if (!heads || !keyHeads || heads->expr == keyHeads->expr)
+    if (!heads || !keyHeads || heads->expr == keyHeads->expr || (heads->isStatic && keyHeads->isStatic))
       return;
     // At least 1, so that the condition has a value; without heads of keys there may be none of queries.
     Expr divisor = Expr::max(keyHeads->expr, 1);
