@@ -20,7 +20,7 @@ lit_config.load_config(config, site)
 config.name = "attn"
 config.test_format = verdicts.ShTest(source_root, build, execute_external=False)
 config.suffixes = [".mlir", ".test", ".py"]
-config.excludes = ["lit.cfg.py", "verdicts.py", "Inputs"]
+config.excludes = ["lit.cfg.py", "verdicts.py", "Inputs", "gpu"]
 config.test_source_root = os.path.dirname(os.path.abspath(__file__))
 config.test_exec_root = os.path.join(build, "test")
 
