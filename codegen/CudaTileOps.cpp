@@ -166,6 +166,15 @@ bool FunctionPrinter::printTileOp(Operation *op) {
            << getText(load.getPadding()) << ");\n";
         return true;
       })
+      .Case([&](tile::RingSlotOp slot) {
+        os << "const auto " << names.getName(slot.getTile()) << " = " << getText(slot.getRing()) << '['
+           << getText(slot.getStage()) << "];\n";
+        return true;
+      })
+      .Case([&](tile::LoadSharedOp load) {
+        os << "load(" << getText(load.getFragment()) << ", " << getText(load.getTile()) << ");\n";
+        return true;
+      })
       .Case([&](tile::RowDotOp dot) {
         os << "row_dot(" << getText(dot.getRows()) << ", " << getText(dot.getA()) << ", "
            << getText(dot.getB()) << ");\n";
@@ -181,6 +190,11 @@ bool FunctionPrinter::printTileOp(Operation *op) {
         return true;
       })
       .Case([&](tile::LoadOp load) {
+        if (load.getOpaque()) {
+          os << "load_registers(" << getText(load.getFragment()) << ", "
+             << getElementPlace(load.getSource(), load.getIndices()).text << ");\n";
+          return true;
+        }
         os << "load<" << getColumns(load.getSource()) << ">(" << getText(load.getFragment()) << ", "
            << getRows(load.getSource(), load.getIndices(), load.getRows()) << ");\n";
         return true;
@@ -191,7 +205,9 @@ bool FunctionPrinter::printTileOp(Operation *op) {
         return true;
       })
       .Case([&](tile::StoreSharedOp store) {
-        os << "store(" << getText(store.getTile()) << ", " << getText(store.getFragment()) << ");\n";
+        bool isRounded = !store.getTile().getType().getElementType().isF32();
+        os << (isRounded ? "store_rounded(" : "store(") << getText(store.getTile()) << ", "
+           << getText(store.getFragment()) << ");\n";
         return true;
       })
       .Case([&](tile::StoreOp store) {
@@ -205,6 +221,11 @@ bool FunctionPrinter::printTileOp(Operation *op) {
         return true;
       })
       .Case([&](tile::AtomicAddOp add) {
+        if (add.getOpaque()) {
+          os << "atomic_add_registers(" << getElementPlace(add.getTarget(), add.getIndices()).text << ", "
+             << getText(add.getFragment()) << ");\n";
+          return true;
+        }
         os << "atomic_add<" << getColumns(add.getTarget()) << ", /*aligned*/ false>("
            << getRows(add.getTarget(), add.getIndices(), add.getRows()) << ", " << getText(add.getFragment())
            << ");\n";

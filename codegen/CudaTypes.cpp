@@ -50,6 +50,9 @@ std::string cuda::getType(Type type) {
       })
       .Case([](tile::SharedType tile) -> std::string {
         std::string element = getScalarType(tile.getElementType());
+        if (tile.isRing())
+          return llvm::formatv("SharedTileRing<{0}, {1}, {2}, {3}>", element, tile.getShape()[1],
+                               tile.getShape()[2], tile.getShape()[0]);
         if (!tile.is2D())
           return llvm::formatv("SharedVector<{0}, {1}>", element, tile.getShape()[0]);
         return llvm::formatv("SharedTile<{0}, {1}, {2}>", element, tile.getShape()[0], tile.getShape()[1]);

@@ -264,7 +264,7 @@ std::string NameSelection::getBaseName(Value value) {
   if (StringRef hint = getNameHint(op->getLoc()); !hint.empty())
     return hint.str();
   return llvm::TypeSwitch<Operation *, std::string>(op)
-      .Case<tile::SharedAllocOp, tile::SharedReuseOp, tile::FragmentAllocOp>(
+      .Case<tile::SharedAllocOp, tile::SharedReuseOp, tile::RingSlotOp, tile::FragmentAllocOp>(
           [](auto alloc) { return alloc.getName().str(); })
       .Case([&](memref::DimOp dim) {
         std::optional<int64_t> index = dim.getConstantIndex();

@@ -82,7 +82,8 @@ static LogicalResult verifyOp(Operation *op) {
             memref::CastOp, tile::SharedReuseOp, tile::FragmentAllocOp, tile::CopyAsyncOp, tile::CopyCommitOp,
             tile::CopyWaitOp, tile::FillOp, tile::YieldOp, tile::ConvertOp, tile::LoadRowsOp,
             tile::StoreSharedOp, tile::StoreOp, tile::StoreRowsOp, tile::AtomicAddOp, tile::RowDotOp,
-            tile::LoadOp, tile::AccumulateOp, tile::FlushSumOp>([](Operation *) { return success(); })
+            tile::RingSlotOp, tile::LoadSharedOp, tile::LoadOp, tile::AccumulateOp, tile::FlushSumOp>(
+          [](Operation *) { return success(); })
       .Case([](scf::ForOp loop) -> LogicalResult {
         if (loop.getUnsignedCmp())
           return loop.emitOpError("compares unsigned, which has no CUDA C++ form");

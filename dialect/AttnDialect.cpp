@@ -93,7 +93,7 @@ LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError, A
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t blockM,
                                    int64_t blockN, LoopOrder order, int64_t kvSplits, int64_t vectorLength,
                                    int64_t registerRows, int64_t registerVectors, int64_t warps,
-                                   int64_t blocksPerMultiprocessor) {
+                                   int64_t blocksPerMultiprocessor, int64_t stages) {
   std::pair<StringRef, int64_t> numbers[] = {{"block_m", blockM},
                                              {"block_n", blockN},
                                              {"kv_splits", kvSplits},
@@ -101,7 +101,8 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                              {"register_rows", registerRows},
                                              {"register_vectors", registerVectors},
                                              {"warps", warps},
-                                             {"blocks_per_multiprocessor", blocksPerMultiprocessor}};
+                                             {"blocks_per_multiprocessor", blocksPerMultiprocessor},
+                                             {"stages", stages}};
   for (auto [name, value] : numbers) // (S1)
     if (value < 1 || value > std::numeric_limits<int32_t>::max())
       return emitError() << "expected " << name << " from 1 to 2^31 - 1, got " << value << " [S1]";
@@ -119,5 +120,5 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 ScheduleAttr ScheduleAttr::withKvSplits(int64_t kvSplits) const {
   return get(getContext(), getBlockM(), getBlockN(), getOrder(), kvSplits, getVectorLength(),
-             getRegisterRows(), getRegisterVectors(), getWarps(), getBlocksPerMultiprocessor());
+             getRegisterRows(), getRegisterVectors(), getWarps(), getBlocksPerMultiprocessor(), getStages());
 }

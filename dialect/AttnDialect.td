@@ -120,7 +120,8 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     - `kv_splits` computes the keys in that many independent parts, which `attn.merge` combines (flash decoding).
     - On a CPU `vector_length` elements of the compute type make a vector; a micro-kernel of a matrix product keeps
       `register_rows` x `register_vectors` of them in registers.
-    - On a GPU a block of the grid has `warps` warps, and `blocks_per_multiprocessor` of them are to fit one multiprocessor.
+    - On a GPU a block of the grid has `warps` warps, and `blocks_per_multiprocessor` of them are to fit one multiprocessor;
+      streamed tiles have `stages` places in shared memory.
 
     Only `block_m` and `block_n` have to be given; the order is `query_outer` and every other number 1 where it is left out.
 
@@ -143,7 +144,8 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"int64_t", "1">:$register_rows,
     DefaultValuedParameter<"int64_t", "1">:$register_vectors,
     DefaultValuedParameter<"int64_t", "1">:$warps,
-    DefaultValuedParameter<"int64_t", "1">:$blocks_per_multiprocessor);
+    DefaultValuedParameter<"int64_t", "1">:$blocks_per_multiprocessor,
+    DefaultValuedParameter<"int64_t", "1">:$stages);
   let extraClassDeclaration = [{
     ScheduleAttr withKvSplits(int64_t kvSplits) const;
   }];

@@ -89,15 +89,15 @@ void SharedType::print(AsmPrinter &printer) const {
 
 LogicalResult SharedType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,
                                  FloatType elementType) {
-  if (shape.empty() || shape.size() > 2 || llvm::any_of(shape, [](int64_t size) { return size < 1; }) ||
+  if (shape.empty() || shape.size() > 3 || llvm::any_of(shape, [](int64_t size) { return size < 1; }) ||
       !(elementType.isF32() || elementType.isF16() || elementType.isBF16())) // (TS1)
     return emitError()
-           << "expected a shared tile of one or two dimensions of at least 1, of f32, f16 or bf16, "
+           << "expected a shared tile of one to three dimensions of at least 1, of f32, f16 or bf16, "
               "got ["
            << shape << "] of " << elementType << " [TS1]";
-  if (shape.size() == 2 && shape[1] * elementType.getWidth() % 256 != 0) // (TS2)
-    return emitError() << "expected rows of a multiple of 32 bytes, got " << shape[1] << " of " << elementType
-                       << " [TS2]";
+  if (shape.size() > 1 && shape.back() * elementType.getWidth() % 256 != 0) // (TS2)
+    return emitError() << "expected rows of a multiple of 32 bytes, got " << shape.back() << " of "
+                       << elementType << " [TS2]";
   return success();
 }
 

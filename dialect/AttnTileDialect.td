@@ -104,13 +104,13 @@ class AttnTile_Type<string name, string typeMnemonic> : TypeDef<AttnTile_Dialect
 def AttnTile_SharedType : AttnTile_Type<"Shared", "shared"> {
   let summary = "A tile in shared memory";
   let description = [{
-    Rows of `shape[1]` elements (or a vector of `shape[0]`), the chunks of 16 bytes of each row permuted by an exclusive or
+    Rows of elements, a vector, or (of three dimensions) a *ring* of tiles, the stages of a pipeline. The chunks of 16 bytes of each row permuted by an exclusive or
     with the row number so that eight rows of one column of chunks lie in different banks: `ldmatrix` and 16-byte copies
     are free of bank conflicts.
 
     Constraints:
-    - (TS1) the shape has one or two static dimensions, each at least 1; elements are of f32, f16 or bf16.
-    - (TS2) a row of a 2-D tile is a multiple of 32 bytes.
+    - (TS1) the shape has one to three static dimensions, each at least 1; elements are of f32, f16 or bf16.
+    - (TS2) a row of a tile is a multiple of 32 bytes.
 
     Example: `!attn_tile.shared<64x128xbf16>`
   }];
@@ -118,15 +118,17 @@ def AttnTile_SharedType : AttnTile_Type<"Shared", "shared"> {
   let extraClassDeclaration = [{
     int64_t getBytes() const;
     bool is2D() const { return getShape().size() == 2; }
+    bool isRing() const { return getShape().size() == 3; }
+    /// The tiles of a ring.
+    SharedType getSlotType() const { return get(getContext(), getShape().drop_front(), getElementType()); }
   }];
 }
 
 def AttnTile_FragmentType : AttnTile_Type<"Fragment", "fragment"> {
   let summary = "Register storage that the threads of a block hold together";
   let description = [{
-    The block's warps form a grid of `warps[0]` x `warps[1]`; a fragment's rows are dealt to the first, its columns to the
-    second, in pieces of 16 rows: warp row w holds the rows `16 * (w + warps[0] * i) + [0, 16)` and warp column c the
-    columns `[c * N / warps[1], (c + 1) * N / warps[1])`.
+    The block's warps form a grid of `warps[0]` x `warps[1]`, which cuts a fragment of M x N into as many bands: warp w holds
+    the M / warps[0] rows of band w / warps[1], and the N / warps[1] columns of band w % warps[1].
 
     | layout | within 16 rows of a warp (PTX ISA, "Matrix fragments for mma.m16n8k16") |
     |---|---|

@@ -39,6 +39,15 @@ LogicalResult SharedReuseOp::verify() {
 }
 void SharedReuseOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getTile(), getName()); }
 
+LogicalResult RingSlotOp::verify() {
+  SharedType ring = getRing().getType();
+  if (!ring.isRing() || ring.getSlotType() != getTile().getType())
+    return emitOpError("expected a ring and the type of its slots, got ")
+           << ring << " and " << getTile().getType() << " [RS1]";
+  return verifyName(*this, getName(), "RS1");
+}
+void RingSlotOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getTile(), getName()); }
+
 LogicalResult FragmentAllocOp::verify() { return verifyName(*this, getName(), "FA1"); }
 void FragmentAllocOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getFragment(), getName()); }
 
@@ -260,26 +269,40 @@ LogicalResult RowDotOp::verify() {
 
 /// Constraints of an accumulator and its place in an f32 tensor.
 static LogicalResult verifyF32Place(Operation *op, FragmentType fragment, MemRefType type, size_t numIndices,
-                                    StringRef label) {
+                                    bool opaque, StringRef label) {
   if (failed(verifyLayout(op, "the fragment", fragment, Layout::accumulator, label)))
     return failure();
   if (!type.getElementType().isF32())
     return op->emitOpError("expected a tensor of f32, got ") << type << " [" << label << "]";
-  return verifyTilePlace(op, type, numIndices, fragment.getShape()[1], label, label);
+  int64_t elements = fragment.getShape()[0] * fragment.getShape()[1];
+  if (opaque && type.getShape().back() != elements)
+    return op->emitOpError("expected a last dimension of ")
+           << elements << ", the elements of the fragment, got " << type << " [" << label << "]";
+  return verifyTilePlace(op, type, numIndices, opaque ? elements : fragment.getShape()[1], label, label);
 }
 
 LogicalResult LoadOp::verify() {
   return verifyF32Place(*this, getFragment().getType(), cast<MemRefType>(getSource().getType()),
-                        getIndices().size(), "LD1");
+                        getIndices().size(), getOpaque(), "LD1");
+}
+
+static LogicalResult verifySameShape(Operation *op, FragmentType fragment, SharedType tile, StringRef label) {
+  if (failed(verifyLayout(op, "the fragment", fragment, Layout::accumulator, label)))
+    return failure();
+  if (fragment.getShape() != tile.getShape())
+    return op->emitOpError("expected a tile of the fragment's shape, got ")
+           << fragment << " and " << tile << " [" << label << "]";
+  return success();
+}
+
+LogicalResult LoadSharedOp::verify() {
+  if (getTile().getType().getElementType().isF32())
+    return emitOpError("expected a tile of f16 or bf16, got ") << getTile().getType() << " [LS1]";
+  return verifySameShape(*this, getFragment().getType(), getTile().getType(), "LS1");
 }
 
 LogicalResult StoreSharedOp::verify() {
-  if (failed(verifyLayout(*this, "the fragment", getFragment().getType(), Layout::accumulator, "SS1")))
-    return failure();
-  if (getFragment().getType().getShape() != getTile().getType().getShape())
-    return emitOpError("expected a tile of the fragment's shape, got ")
-           << getFragment().getType() << " and " << getTile().getType() << " [SS1]";
-  return success();
+  return verifySameShape(*this, getFragment().getType(), getTile().getType(), "SS1");
 }
 
 LogicalResult StoreOp::verify() {
@@ -296,5 +319,5 @@ LogicalResult StoreOp::verify() {
 
 LogicalResult AtomicAddOp::verify() {
   return verifyF32Place(*this, getFragment().getType(), cast<MemRefType>(getTarget().getType()),
-                        getIndices().size(), "AA1");
+                        getIndices().size(), getOpaque(), "AA1");
 }

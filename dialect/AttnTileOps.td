@@ -67,6 +67,21 @@ def AttnTile_SharedReuseOp : AttnTile_Op<"shared_reuse", [
   let hasVerifier = 1;
 }
 
+def AttnTile_RingSlotOp : AttnTile_Op<"ring_slot", [
+    MemoryEffects<[MemAlloc<AttnTile_SharedMemory>]>, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let summary = "One tile of a ring";
+  let description = [{
+    Constraints:
+    - (RS1) the tile has the type of the ring's slots; name is a C++ identifier.
+
+    Example: `%query = attn_tile.ring_slot %queries[%stage] "query" : !attn_tile.shared<2x64x128xbf16> to !attn_tile.shared<64x128xbf16>`
+  }];
+  let arguments = (ins AttnTile_SharedType:$ring, Index:$stage, StrAttr:$name);
+  let results = (outs AttnTile_SharedType:$tile);
+  let assemblyFormat = "$ring `[` $stage `]` $name attr-dict `:` type($ring) `to` type($tile)";
+  let hasVerifier = 1;
+}
+
 def AttnTile_FragmentAllocOp : AttnTile_Op<"fragment_alloc", [
     MemoryEffects<[MemAlloc<AttnTile_RegisterFile>]>, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
   let summary = "A fragment in the registers of the block's threads";
@@ -374,15 +389,37 @@ def AttnTile_RowDotOp : AttnTile_Op<"row_dot", [AllTypesMatch<["a", "b"]>]> {
 // Fragments from and to memory
 //===----------------------------------------------------------------------===//
 
+def AttnTile_LoadSharedOp : AttnTile_Op<"load_shared"> {
+  let summary = "Reads a shared tile into an accumulator";
+  let description = [{
+    What `attn_tile.store_shared` wrote from a fragment of the same type needs no barrier: each warp reads what it wrote.
+
+    Constraints:
+    - (LS1) fragment is an accumulator and the 16-bit tile has its shape.
+
+    Example:
+    ```mlir
+    attn_tile.load_shared %probabilities_tile to %probabilities
+        : !attn_tile.shared<64x128xbf16>, !attn_tile.fragment<64x128xf32, accumulator, 2x4>
+    ```
+  }];
+  let arguments = (ins ReadsShared:$tile, WritesFragment:$fragment);
+  let assemblyFormat = "$tile `to` $fragment attr-dict `:` type($tile) `,` type($fragment)";
+  let hasVerifier = 1;
+}
+
 def AttnTile_LoadOp : AttnTile_Op<"load"> {
   let summary = "Loads an accumulator from rows of an f32 tensor";
   let description = [{
     `fragment[r, c] = source[indices…, first + r, c]`, where `first` is the last index, for r < rows; other rows, and columns
     beyond the source's, are 0.
 
+    With `opaque`, `source[indices…, :]` is what `attn_tile.atomic_add … opaque` of a fragment of the same type wrote, and
+    `rows` means nothing.
+
     Constraints:
     - (LD1) there is an index for each dimension of the source but the last, which is static, has stride 1 and at most the
-      fragment's columns; its elements are f32, and the fragment is an accumulator.
+      fragment's columns; with `opaque`, it has as many as the fragment has elements. Its elements are f32, and the fragment is an accumulator.
 
     Example:
     ```mlir
@@ -390,8 +427,10 @@ def AttnTile_LoadOp : AttnTile_Op<"load"> {
         : memref<?x16x?x128xf32>, !attn_tile.fragment<64x128xf32, accumulator, 4x1>
     ```
   }];
-  let arguments = (ins ReadsGlobal:$source, Variadic<Index>:$indices, Index:$rows, WritesFragment:$fragment);
-  let assemblyFormat = "$source `[` $indices `]` `rows` `(` $rows `)` `to` $fragment attr-dict `:` type($source) `,` type($fragment)";
+  let arguments = (ins ReadsGlobal:$source, Variadic<Index>:$indices, Index:$rows, WritesFragment:$fragment, UnitAttr:$opaque);
+  let assemblyFormat = [{
+    $source `[` $indices `]` `rows` `(` $rows `)` `to` $fragment (`opaque` $opaque^)? attr-dict `:` type($source) `,` type($fragment)
+  }];
   let hasVerifier = 1;
 }
 
@@ -463,8 +502,11 @@ def AttnTile_AtomicAddOp : AttnTile_Op<"atomic_add"> {
   let description = [{
     As `attn_tile.store`, but `target[…] += …`, each element at once. The order of additions is unspecified.
 
+    With `opaque`, the fragment is added to `target[indices…, :]` as a whole, in an order that only `attn_tile.load … opaque` of a
+    fragment of the same type knows: whole lines, no positions and no bounds.
+
     Constraints:
-    - (AA1) those of `attn_tile.store` without `via`; the elements of the target are f32.
+    - (AA1) those of `attn_tile.load`, for the target.
 
     Example:
     ```mlir
@@ -473,8 +515,10 @@ def AttnTile_AtomicAddOp : AttnTile_Op<"atomic_add"> {
     ```
   }];
   let arguments = (ins ReadsFragment:$fragment, Arg<AnyStridedMemRef, "", [MemRead, MemWrite]>:$target,
-                       Variadic<Index>:$indices, Index:$rows);
-  let assemblyFormat = "$fragment `to` $target `[` $indices `]` `rows` `(` $rows `)` attr-dict `:` type($fragment) `,` type($target)";
+                       Variadic<Index>:$indices, Index:$rows, UnitAttr:$opaque);
+  let assemblyFormat = [{
+    $fragment `to` $target `[` $indices `]` `rows` `(` $rows `)` (`opaque` $opaque^)? attr-dict `:` type($fragment) `,` type($target)
+  }];
   let hasVerifier = 1;
 }
 

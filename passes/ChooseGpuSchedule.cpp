@@ -14,7 +14,7 @@ using namespace attn;
 
 namespace {
 struct Tile {
-  int64_t blockM, blockN, warps, blocksPerMultiprocessor;
+  int64_t blockM, blockN, warps, blocksPerMultiprocessor, stages;
 };
 } // namespace
 
@@ -22,52 +22,74 @@ struct Tile {
 static constexpr int64_t kMaxAccumulatorRegisters = 208;
 
 /// In the order of their speed where they fit, as measured on an H200.
-static constexpr Tile kForwardTiles[] = {{128, 128, 4, 2}, {128, 64, 4, 2}, {128, 32, 4, 2}, {128, 64, 8, 1},
-                                         {64, 64, 4, 1},   {64, 32, 4, 1},  {64, 16, 4, 1},  {32, 16, 2, 1}};
+static constexpr Tile kForwardTiles[] = {{128, 128, 4, 2, 1}, {128, 64, 4, 2, 1}, {128, 32, 4, 2, 1},
+                                         {128, 64, 8, 1, 1},  {64, 64, 4, 1, 1},  {64, 32, 4, 1, 1},
+                                         {64, 16, 4, 1, 1},   {32, 16, 2, 1, 1}};
 /// The resident block is of keys, the streamed one of queries.
-static constexpr Tile kFusedTiles[] = {{128, 128, 8, 1}, {64, 128, 8, 1}, {64, 64, 8, 1},
-                                       {32, 32, 4, 1},   {16, 32, 2, 1},  {16, 16, 2, 1}};
+static constexpr Tile kFusedTiles[] = {{64, 128, 4, 2, 2}, {64, 128, 8, 1, 2}, {64, 64, 4, 2, 1},
+                                       {64, 64, 8, 1, 2},  {64, 64, 4, 1, 1},  {32, 64, 8, 1, 1},
+                                       {32, 32, 4, 1, 1},  {16, 32, 2, 1, 1},  {16, 16, 2, 1, 1}};
 
-static WarpGrid getWarpGrid(KernelKind kind, const Tile &tile) {
-  // The softmax of a row stays in one warp; a backward has no reductions, and two warp columns or more halve
-  // what each warp reads of the right operands.
+/// Columns of one warp that a product needs.
+static int64_t getProductColumns(unsigned elementBits) { return elementBits == 32 ? 8 : 16; }
+
+/// The grid of warps of an accumulator of `rows` x `columns`, where warps divide both: about 32 rows a warp.
+static WarpGrid divide(int64_t rows, int64_t columns, int64_t warps, unsigned elementBits) {
+  int64_t warpRows = std::clamp<int64_t>(rows / 32, 1, std::max<int64_t>(warps / 2, 1));
+  while (columns % (getProductColumns(elementBits) * (warps / warpRows)) != 0 && 2 * warpRows <= rows / 16 &&
+         2 * warpRows <= warps)
+    warpRows *= 2;
+  return {warpRows, warps / warpRows};
+}
+
+static WarpGrids getWarpGrids(KernelKind kind, unsigned elementBits, const Tile &tile) {
+  // The softmax of a row stays in one warp. A backward has no reductions, and with two warp columns or more
+  // each warp reads less of the operands.
   if (kind == KernelKind::forward)
-    return {tile.warps, 1};
-  int64_t rows = std::min({std::max<int64_t>(tile.warps / 2, 1), tile.blockM / 16, tile.blockN / 16});
-  return {rows, tile.warps / rows};
+    return {{tile.warps, 1}, {tile.warps, 1}};
+  return {divide(tile.blockM, tile.blockN, tile.warps, elementBits),
+          divide(tile.blockN, tile.blockN, tile.warps, elementBits)};
 }
 
-WarpGrid attn::getWarpGrid(KernelKind kind, ScheduleAttr schedule) {
-  return ::getWarpGrid(kind, Tile{schedule.getBlockM(), schedule.getBlockN(), schedule.getWarps(), 1});
+static Tile getTile(ScheduleAttr schedule) {
+  return {schedule.getBlockM(), schedule.getBlockN(), schedule.getWarps(),
+          schedule.getBlocksPerMultiprocessor(), schedule.getStages()};
 }
 
-int64_t attn::padDim(int64_t dim, unsigned elementBits, int64_t warpColumns) {
+WarpGrids attn::getWarpGrids(KernelKind kind, unsigned elementBits, ScheduleAttr schedule) {
+  return ::getWarpGrids(kind, elementBits, getTile(schedule));
+}
+
+int64_t attn::padDim(int64_t dim, unsigned elementBits, const WarpGrids &grids) {
   // The chunks of 16 bytes of a row are permuted in groups of 8, 4 or 2
   // (codegen/device/attn/shared_tile.cuh).
-  auto canAdvance = [&](int64_t columns) {
+  auto canAdvance = [&](int64_t columns, int64_t warpColumns) {
+    if (columns % (16 * warpColumns) != 0)
+      return false;
     int64_t part = columns / warpColumns, chunkElements = 128 / elementBits, chunks = columns / chunkElements;
     int64_t permuted = chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2;
     return warpColumns == 1 || part / chunkElements % permuted == 0 || llvm::isPowerOf2_64(part);
   };
-  int64_t columns = llvm::alignTo(dim, 16 * warpColumns);
-  while (!canAdvance(columns))
-    columns += 16 * warpColumns;
+  int64_t columns = llvm::alignTo(dim, 16);
+  while (!canAdvance(columns, grids.queries.columns) || !canAdvance(columns, grids.keys.columns))
+    columns += 16;
   return columns;
 }
 
 /// Shared memory of a block, and registers that a thread holds accumulators in.
 static std::pair<int64_t, int64_t> measure(const ShapeClass &shape, const Tile &tile) {
-  int64_t bytes = shape.elementBits / 8, warpColumns = ::getWarpGrid(shape.kind, tile).columns;
-  int64_t d = padDim(shape.headDim, shape.elementBits, warpColumns),
-          c = padDim(shape.valueDim, shape.elementBits, warpColumns);
-  int64_t m = tile.blockM, n = tile.blockN, threads = 32 * tile.warps;
+  WarpGrids grids = ::getWarpGrids(shape.kind, shape.elementBits, tile);
+  int64_t d = padDim(shape.headDim, shape.elementBits, grids),
+          c = padDim(shape.valueDim, shape.elementBits, grids);
+  int64_t m = tile.blockM, n = tile.blockN, threads = 32 * tile.warps, bytes = shape.elementBits / 8;
   if (shape.kind == KernelKind::forward) {
     // In f32 the probabilities go through shared memory.
     int64_t scores = shape.elementBits == 32 ? m * n : 0;
     return {bytes * (m * d + n * (d + c) + scores), m * (n + c) / threads};
   }
-  // The scores and their gradients are dead where the gradient of the queries is computed.
-  return {bytes * ((m + n) * (d + c) + 2 * m * n), (n * (d + c) + m * std::max(2 * n, d)) / threads};
+  // The scores are dead where the gradient of the queries is computed.
+  return {bytes * ((tile.stages * m + n) * (d + c) + 2 * m * n),
+          (n * (d + c) + m * std::max(n, d)) / threads};
 }
 
 FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnostic()> emitError,
@@ -85,10 +107,10 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
     if (tile.blockM < 1 || tile.blockM % 16 != 0 || tile.blockN < 1 || tile.blockN % 16 != 0)
       continue;
     // A warp has whole products: 16 rows, and 16 columns, or 8 of those of f32.
-    WarpGrid grid = ::getWarpGrid(shape.kind, tile);
-    bool dividesKeys = shape.kind != KernelKind::forward;
-    if (tile.blockM % (16 * grid.rows) != 0 || (dividesKeys && tile.blockN % (16 * grid.rows) != 0) ||
-        tile.blockN % ((shape.elementBits == 32 ? 8 : 16) * grid.columns) != 0)
+    WarpGrids grids = ::getWarpGrids(shape.kind, shape.elementBits, tile);
+    if (tile.blockM % (16 * grids.queries.rows) != 0 ||
+        (!isForward && tile.blockN % (16 * grids.keys.rows) != 0) ||
+        tile.blockN % (getProductColumns(shape.elementBits) * grids.queries.columns) != 0)
       continue;
     auto [shared, registers] = measure(shape, tile);
     ScheduleCandidate candidate{tile.blockM, tile.blockN, shared, shared, ""};
@@ -107,7 +129,7 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
     choice.schedule = ScheduleAttr::getChecked(
         emitError, target.getContext(), tile.blockM, tile.blockN, overrides.order, /*kv_splits=*/int64_t{1},
         /*vector_length=*/int64_t{1}, /*register_rows=*/int64_t{1}, /*register_vectors=*/int64_t{1},
-        tile.warps, tile.blocksPerMultiprocessor);
+        tile.warps, tile.blocksPerMultiprocessor, tile.stages);
     if (!choice.schedule)
       return failure();
     return choice;

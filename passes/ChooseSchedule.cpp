@@ -121,10 +121,10 @@ FailureOr<ScheduleChoice> attn::chooseSchedule(function_ref<InFlightDiagnostic()
   }
   ScheduleCandidate &chosen = choice.candidates.back();
   chosen.rejection.clear();
-  choice.schedule =
-      ScheduleAttr::getChecked(emitError, target.getContext(), chosen.blockM, chosen.blockN, overrides.order,
-                               /*kv_splits=*/int64_t{1}, vectorLength, tile.rows, tile.vectors,
-                               /*warps=*/int64_t{1}, /*blocks_per_multiprocessor=*/int64_t{1});
+  choice.schedule = ScheduleAttr::getChecked(
+      emitError, target.getContext(), chosen.blockM, chosen.blockN, overrides.order,
+      /*kv_splits=*/int64_t{1}, vectorLength, tile.rows, tile.vectors,
+      /*warps=*/int64_t{1}, /*blocks_per_multiprocessor=*/int64_t{1}, /*stages=*/int64_t{1});
   if (!choice.schedule || failed(verifyTileBytes(emitError, shape, choice.schedule)))
     return failure();
   return choice;

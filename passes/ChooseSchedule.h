@@ -63,11 +63,15 @@ llvm::FailureOr<ScheduleChoice> chooseGpuSchedule(llvm::function_ref<mlir::InFli
 struct WarpGrid {
   int64_t rows, columns;
 };
-WarpGrid getWarpGrid(KernelKind kind, ScheduleAttr schedule);
+/// For accumulators whose rows are queries (the scores, out, d_query), and keys (d_key, d_value).
+struct WarpGrids {
+  WarpGrid queries, keys;
+};
+WarpGrids getWarpGrids(KernelKind kind, unsigned elementBits, ScheduleAttr schedule);
 
 /// `dim` (head_dim or value_dim) padded for a GPU to whole products of each warp column, in such parts that
 /// `ldmatrix` of a shared tile of this width reaches each from the first by adding to an address.
-int64_t padDim(int64_t dim, unsigned elementBits, int64_t warpColumns);
+int64_t padDim(int64_t dim, unsigned elementBits, const WarpGrids &grids);
 
 /// Bytes of all tiles of one work item. Blocks far above any limit count as 2^20 long.
 int64_t getTileBytes(const ShapeClass &shape, ScheduleAttr schedule);

@@ -11,7 +11,8 @@
 //   s = score(x)   p = exp(s - lse)   d_s = p * (d_out v^T - delta)   d_x = gradient(d_s, x)
 //   d_value += p^T d_out   d_key += scale * d_x^T q   d_query += scale * d_x k
 //
-// p and d_x are left operands with rows and columns exchanged, so they go through shared memory. The sums of
+// p and d_x are left operands with rows and columns exchanged, so they go through shared memory; there the
+// rounded p waits for d_s, too. The sums of
 // d_query of all blocks of keys meet in an f32 workspace, by atomic additions; a second kernel rounds them.
 //
 //===----------------------------------------------------------------------===//
@@ -84,29 +85,40 @@ public:
   FusedKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
               const TileLoweringOptions &options);
   void build();
-
-  /// Of the host: the sum of d_query over blocks of keys, without the scale.
-  Value querySum;
+  /// Launches the kernel that rounds the sums of d_query.
+  void buildRoundQuery(StringRef name);
 
 private:
+  Value allocateQuerySum();
   void allocateStorage();
   void beginHead();
   void endHead();
-  void step(Value queryBegin, Value masked);
+  void copyBlock(Value queryBegin, Value stage);
+  void step(const StreamedBlock &block);
+  void withAndWithoutMask(Value masked, function_ref<void(bool)> body);
+  Value getExponent(Value product, Value score, Value lse);
+  Value isKept(Value queryIndex, Value keyIndex);
+  void computeProbabilities(Value queryBegin, bool isMasked);
   void differentiateTile(Value queryBegin, bool isMasked);
+
+  /// Whether the probabilities wait in shared memory, rounded, for the gradients of the scores: there are not
+  /// registers enough for both. Not where a region needs the scores, too, or nothing is rounded.
+  bool roundsProbabilities() { return op.getScore().empty() && !elementType.isF32(); }
   Value getGradientBuffer(AccumulateGradientOp gradient);
+  RegionInlining getGradientInlining(Value keep);
   Value evaluateForHead(Value regionValue);
   void scaleFragment(Value fragment, double factor);
 
   ImplicitLocOpBuilder &host;
+  Value querySum;                 // of the host
   SmallVector<Value> hostResults; // without d_query
   Value lse, delta, dOut, dQuerySum, dKeyOut, dValueOut;
   SmallVector<Value> captureGradients;
   // The block of the grid, and the head that it streams.
   Value batch, head, kvHead, begin, isRagged;
   // Storage.
-  Value keyTile, valueTile, queryTile, dOutTile, probabilitiesTile, dScoresTile;
-  Value scores, dScores, dKey, dValue, dQuery, rowLse, rowDelta;
+  Value keyTile, valueTile, queryRing, dOutRing, probabilitiesTile, dScoresTile;
+  Value scores, probabilities, dScores, dKey, dValue, dQuery, rowLse, rowDelta;
   llvm::DenseMap<Operation *, HeadSum> headSums;
 };
 } // namespace
@@ -117,8 +129,7 @@ FusedKernel::FusedKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, Strin
   lse = addTensor(op.getLse(), "lse");
   delta = addTensor(op.getDelta(), "delta");
   dOut = addTensor(op.getDOut(), "d_out");
-  querySum = allocate(host, op.getQuery().getType().getShape(), host.getF32Type(), op.getQuery(),
-                      /*zeroed=*/true);
+  querySum = allocateQuerySum();
   dQuerySum = addParameter(querySum, "d_query_sum");
   hostResults = {allocateLike(host, op.getResult(1), op.getKey()),
                  allocateLike(host, op.getResult(2), op.getValue())};
@@ -131,22 +142,38 @@ FusedKernel::FusedKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, Strin
   }
 }
 
+/// A zeroed f32 number for each element of the blocks of queries, in whatever order their fragments have.
+Value FusedKernel::allocateQuerySum() {
+  auto size = [&](int64_t position) -> Value { return tensor::DimOp::create(host, op.getQuery(), position); };
+  Value numBlocks =
+      arith::CeilDivSIOp::create(host, size(2), arith::ConstantIndexOp::create(host, blockM()).getResult());
+  int64_t dynamic = ShapedType::kDynamic;
+  auto type = MemRefType::get({dynamic, dynamic, dynamic, blockM() * paddedHeadDim}, host.getF32Type());
+  Value sum = memref::AllocOp::create(host, type, ValueRange{size(0), size(1), numBlocks});
+  named(sum, "d_query_sum");
+  linalg::FillOp::create(host, arith::ConstantOp::create(host, host.getF32FloatAttr(0)).getResult(), sum);
+  return sum;
+}
+
 void FusedKernel::allocateStorage() {
-  ArrayRef<int64_t> grid = warpGrid;
+  int64_t stages = op.getSchedule().getStages();
   keyTile = sharedTile("key_tile", blockN(), paddedHeadDim, elementType);
   valueTile = sharedTile("value_tile", blockN(), paddedValueDim, elementType);
-  queryTile = sharedTile("query_tile", blockM(), paddedHeadDim, elementType);
-  dOutTile = sharedTile("d_out_tile", blockM(), paddedValueDim, elementType);
+  queryRing = sharedRing("query_ring", stages, blockM(), paddedHeadDim, elementType);
+  dOutRing = sharedRing("d_out_ring", stages, blockM(), paddedValueDim, elementType);
   probabilitiesTile = sharedTile("probabilities_tile", blockM(), blockN(), elementType);
   dScoresTile = sharedTile("d_scores_tile", blockM(), blockN(), elementType);
-  FragmentType scoresType = accumulatorType(blockM(), blockN(), grid);
+  FragmentType scoresType = accumulatorType(blockM(), blockN(), queryGrid);
   scores = fragment("scores", scoresType);
-  dScores = fragment("d_scores", scoresType);
+  if (roundsProbabilities())
+    probabilities = fragment("probabilities", scoresType);
+  else
+    dScores = fragment("d_scores", scoresType);
   rowLse = fragment("row_lse", scoresType.getRowsType());
   rowDelta = fragment("row_delta", scoresType.getRowsType());
-  dKey = fragment("d_key_sum", accumulatorType(blockN(), paddedHeadDim, grid));
-  dValue = fragment("d_value_sum", accumulatorType(blockN(), paddedValueDim, grid));
-  dQuery = fragment("d_query", accumulatorType(blockM(), paddedHeadDim, grid));
+  dKey = fragment("d_key_sum", accumulatorType(blockN(), paddedHeadDim, keyGrid));
+  dValue = fragment("d_value_sum", accumulatorType(blockN(), paddedValueDim, keyGrid));
+  dQuery = fragment("d_query", accumulatorType(blockM(), paddedHeadDim, queryGrid));
 }
 
 void FusedKernel::scaleFragment(Value fragment, double factor) {
@@ -163,6 +190,34 @@ Value FusedKernel::getGradientBuffer(AccumulateGradientOp gradient) {
   unsigned capture = op.getCaptureNumber(cast<BlockArgument>(gradient.getCapture()));
   unsigned firstResult = op->getNumResults() - captureGradients.size();
   return captureGradients[op.getCaptureGradient(capture).getResultNumber() - firstResult];
+}
+
+/// Inlines the gradient region for a pair; what it adds to captures counts where `keep` holds.
+RegionInlining FusedKernel::getGradientInlining(Value keep) {
+  RegionInlining inlining = getInlining(/*speculative=*/true);
+  // The accumulations are inlined in the order of the originals.
+  SmallVector<AccumulateGradientOp> gradients;
+  op.getGradient().walk([&](AccumulateGradientOp gradient) { gradients.push_back(gradient); });
+  inlining.accumulateGradient = [this, keep, gradients,
+                                 next = size_t(0)](OpBuilder &builder, Location loc, Value value, unsigned,
+                                                   ValueRange at, MutableArrayRef<Value>) mutable {
+    AccumulateGradientOp gradient = gradients[next++];
+    Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+    value = arith::SelectOp::create(builder, loc, keep, value, zero);
+    if (auto sum = headSums.find(gradient); sum != headSums.end()) {
+      AccumulateOp::create(builder, loc, value, sum->second.sum);
+      return;
+    }
+    // Where the pair is dropped the index may be out of bounds, and the value is exactly 0.
+    Value isNonZero = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNE, value, zero);
+    Value buffer = getGradientBuffer(gradient);
+    SmallVector<Value> place(at);
+    scf::IfOp::create(builder, loc, isNonZero, [&](OpBuilder &then, Location loc) {
+      memref::AtomicRMWOp::create(then, loc, arith::AtomicRMWKind::addf, value, buffer, place);
+      scf::YieldOp::create(then, loc);
+    });
+  };
+  return inlining;
 }
 
 /// What a value of the gradient region is for a whole head; null where it depends on the pair.
@@ -222,40 +277,52 @@ void FusedKernel::endHead() {
 // One tile
 //===----------------------------------------------------------------------===//
 
+/// log2 of the probability. lse is +inf for rows without a key or a query: their probabilities are 0.
+Value FusedKernel::getExponent(Value product, Value score, Value lse) {
+  if (roundsProbabilities()) // one multiply-add an element
+    return math::FmaOp::create(
+        b, product, f32(op.getScaleOrDefault() * llvm::numbers::log2e),
+        arith::MulFOp::create(b, arith::NegFOp::create(b, lse), f32(llvm::numbers::log2e)));
+  return arith::MulFOp::create(b, arith::SubFOp::create(b, score, lse), f32(llvm::numbers::log2e));
+}
+
+Value FusedKernel::isKept(Value queryIndex, Value keyIndex) {
+  Value keep = isLess(keyIndex, kvLen);
+  if (!op.getMask().empty())
+    keep = arith::AndIOp::create(b, keep, inlineMask(batch, head, queryIndex, keyIndex));
+  return keep;
+}
+
+/// Turns q k^T into probabilities, in place.
+void FusedKernel::computeProbabilities(Value queryBegin, bool isMasked) {
+  map(rowLse, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+    Value p = math::Exp2Op::create(b, getExponent(elements[1], {}, elements[0]), arith::FastMathFlags::afn);
+    if (!isMasked)
+      return {p};
+    Value keep = isKept(named(add(queryBegin, indices[0]), "q_idx"), named(add(begin, indices[1]), "kv_idx"));
+    return {arith::SelectOp::create(b, keep, p, f32(0))};
+  });
+}
+
 /// Turns q k^T into probabilities and d_out v^T into d_x, in place.
 void FusedKernel::differentiateTile(Value queryBegin, bool isMasked) {
-  double scale = op.getScaleOrDefault();
   bool hasScore = !op.getScore().empty();
   map({rowLse, rowDelta}, {scores, dScores},
       [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
         Value lse = elements[0], delta = elements[1], product = elements[2], dP = elements[3];
         Value queryIndex = named(add(queryBegin, indices[0]), "q_idx");
         Value keyIndex = named(add(begin, indices[1]), "kv_idx");
-
-        Value x = arith::MulFOp::create(b, product, f32(scale)), s = x;
+        Value x = arith::MulFOp::create(b, product, f32(op.getScaleOrDefault())), s = x;
         if (hasScore)
           s = inlineScore(x, batch, head, queryIndex, keyIndex);
-        // lse is +inf for rows without a key or a query: their probabilities are 0.
-        Value exponent;
-        if (!hasScore && !elementType.isF32())
-          exponent = math::FmaOp::create(
-              b, product, f32(scale * llvm::numbers::log2e),
-              arith::MulFOp::create(b, arith::NegFOp::create(b, lse), f32(llvm::numbers::log2e)));
-        else
-          exponent = arith::MulFOp::create(b, arith::SubFOp::create(b, s, lse), f32(llvm::numbers::log2e));
         auto flags = elementType.isF32() ? arith::FastMathFlags::none : arith::FastMathFlags::afn;
-        Value p = math::Exp2Op::create(b, exponent, flags);
-
+        Value p = math::Exp2Op::create(b, getExponent(product, s, lse), flags);
         Value keep;
-        auto also = [&](Value condition) {
-          keep = keep ? arith::AndIOp::create(b, keep, condition).getResult() : condition;
-        };
-        if (hasScore) // what the gradient region makes of a score of -inf is not wanted
-          also(arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, p, f32(0)));
-        if (isMasked) {
-          also(isLess(keyIndex, kvLen));
-          if (!op.getMask().empty())
-            also(inlineMask(batch, head, queryIndex, keyIndex));
+        if (isMasked)
+          keep = isKept(queryIndex, keyIndex);
+        if (hasScore) { // what the gradient region makes of a score of -inf is not wanted
+          Value isPositive = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, p, f32(0));
+          keep = keep ? arith::AndIOp::create(b, keep, isPositive).getResult() : isPositive;
         }
         auto select = [&](Value value) -> Value {
           return keep ? arith::SelectOp::create(b, keep, value, f32(0)).getResult() : value;
@@ -264,76 +331,93 @@ void FusedKernel::differentiateTile(Value queryBegin, bool isMasked) {
         Value dS = arith::MulFOp::create(b, p, arith::SubFOp::create(b, dP, delta));
         if (!hasScore)
           return {p, select(dS)};
-
-        RegionInlining inlining = getInlining(/*speculative=*/true);
-        // The clones of the accumulations come in the order of the originals.
-        SmallVector<AccumulateGradientOp> gradients;
-        op.getGradient().walk([&](AccumulateGradientOp gradient) { gradients.push_back(gradient); });
-        size_t next = 0;
-        inlining.accumulateGradient = [&](OpBuilder &builder, Location loc, Value value, unsigned,
-                                          ValueRange at, MutableArrayRef<Value>) {
-          AccumulateGradientOp gradient = gradients[next++];
-          Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
-          if (keep)
-            value = arith::SelectOp::create(builder, loc, keep, value, zero);
-          if (auto sum = headSums.find(gradient); sum != headSums.end()) {
-            AccumulateOp::create(builder, loc, value, sum->second.sum);
-            return;
-          }
-          // Where the pair is dropped the index may be out of bounds, and the value is exactly 0.
-          Value isNonZero = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNE, value, zero);
-          Value buffer = getGradientBuffer(gradient);
-          SmallVector<Value> place(at);
-          scf::IfOp::create(builder, loc, isNonZero, [&](OpBuilder &then, Location loc) {
-            memref::AtomicRMWOp::create(then, loc, arith::AtomicRMWKind::addf, value, buffer, place);
-            scf::YieldOp::create(then, loc);
-          });
-        };
         SmallVector<Value> arguments{dS, x, batch, head, queryIndex, keyIndex};
         llvm::append_range(arguments, captures);
-        Value dX = inlineRegion(b, op.getGradient(), arguments, inlining);
-        return {p, select(dX)};
+        return {p, select(inlineRegion(b, op.getGradient(), arguments, getGradientInlining(keep)))};
       });
 }
 
-void FusedKernel::step(Value queryBegin, Value masked) {
-  // All threads are done with the tiles of the block before.
-  gpu::BarrierOp::create(b);
-  copyRows(query, batch, head, queryBegin, qLen, queryTile);
-  copyRows(dOut, batch, head, queryBegin, qLen, dOutTile);
-  CopyCommitOp::create(b);
-  Value rows = named(sub(qLen, queryBegin), "q_rows");
-  SmallVector<Value> place{batch, head, queryBegin};
-  LoadRowsOp::create(b, lse, place, rows, f32(-INFINITY), rowLse);
-  LoadRowsOp::create(b, delta, place, rows, f32(0), rowDelta);
-  map({}, rowLse, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-    Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, elements[0], f32(-INFINITY));
-    return {arith::SelectOp::create(b, isEmpty, f32(INFINITY), elements[0])};
-  });
-  CopyWaitOp::create(b, 0);
-  gpu::BarrierOp::create(b);
-
-  FillOp::create(b, scores, f32(0));
-  mma(scores, queryTile, keyTile, /*transposeA=*/false, /*transposeB=*/true);
-  FillOp::create(b, dScores, f32(0));
-  mma(dScores, dOutTile, valueTile, /*transposeA=*/false, /*transposeB=*/true);
-
-  masked = masked ? arith::OrIOp::create(b, masked, isRagged).getResult() : isRagged;
+/// Emits `body(true)` where `masked` holds and `body(false)` elsewhere.
+void FusedKernel::withAndWithoutMask(Value masked, function_ref<void(bool)> body) {
   auto branch = scf::IfOp::create(b, masked, /*withElseRegion=*/true);
   for (bool isMasked : {true, false}) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(isMasked ? branch.thenBlock() : branch.elseBlock());
-    differentiateTile(queryBegin, isMasked);
+    body(isMasked);
   }
+}
 
-  StoreSharedOp::create(b, scores, probabilitiesTile);
-  StoreSharedOp::create(b, dScores, dScoresTile);
+/// Starts copying a block of queries and of their output gradients; none where it begins past the last query.
+void FusedKernel::copyBlock(Value queryBegin, Value stage) {
+  ifThen(isLess(queryBegin, qLen), [&] {
+    copyRows(query, batch, head, queryBegin, qLen, ringSlot(queryRing, stage, "query_tile"));
+    copyRows(dOut, batch, head, queryBegin, qLen, ringSlot(dOutRing, stage, "d_out_tile"));
+  });
+  CopyCommitOp::create(b);
+}
+
+void FusedKernel::step(const StreamedBlock &block) {
+  bool isSingle = op.getSchedule().getStages() == 1;
+  Value stage = isSingle ? index(0) : block.stage;
+  Value queryTile = ringSlot(queryRing, stage, "query_tile"),
+        dOutTile = ringSlot(dOutRing, stage, "d_out_tile");
+  Value masked = block.masked ? arith::OrIOp::create(b, block.masked, isRagged).getResult() : isRagged;
+  Value rows = named(sub(qLen, block.begin), "q_rows");
+  SmallVector<Value> place{batch, head, block.begin};
+  // The block is there; all threads are done with the probabilities and gradients of the one before.
+  CopyWaitOp::create(b, 0);
   gpu::BarrierOp::create(b);
+
+  LoadRowsOp::create(b, lse, place, rows, f32(-INFINITY), rowLse);
+  map({}, rowLse, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, elements[0], f32(-INFINITY));
+    return {arith::SelectOp::create(b, isEmpty, f32(INFINITY), elements[0])};
+  });
+  FillOp::create(b, scores, f32(0));
+  mma(scores, queryTile, keyTile, /*transposeA=*/false, /*transposeB=*/true);
+  if (roundsProbabilities()) {
+    withAndWithoutMask(masked, [&](bool isMasked) { computeProbabilities(block.begin, isMasked); });
+    StoreSharedOp::create(b, scores, probabilitiesTile);
+    LoadRowsOp::create(b, delta, place, rows, f32(0), rowDelta);
+    FillOp::create(b, scores, f32(0));
+    mma(scores, dOutTile, valueTile, /*transposeA=*/false, /*transposeB=*/true);
+    LoadSharedOp::create(b, probabilitiesTile, probabilities);
+    withAndWithoutMask(masked, [&](bool isMasked) {
+      map({probabilities, rowDelta}, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+        // The operands come in the order of their layouts: the accumulator of the ins, its rows, the outs.
+        Value p = elements[0],
+              dS = arith::MulFOp::create(b, p, arith::SubFOp::create(b, elements[2], elements[1]));
+        if (!isMasked)
+          return {dS};
+        // What a dropped pair has for a value may be infinite.
+        Value isDropped = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, p, f32(0));
+        return {arith::SelectOp::create(b, isDropped, f32(0), dS)};
+      });
+    });
+    StoreSharedOp::create(b, scores, dScoresTile);
+  } else {
+    LoadRowsOp::create(b, delta, place, rows, f32(0), rowDelta);
+    FillOp::create(b, dScores, f32(0));
+    mma(dScores, dOutTile, valueTile, /*transposeA=*/false, /*transposeB=*/true);
+    withAndWithoutMask(masked, [&](bool isMasked) { differentiateTile(block.begin, isMasked); });
+    StoreSharedOp::create(b, scores, probabilitiesTile);
+    StoreSharedOp::create(b, dScores, dScoresTile);
+  }
+  gpu::BarrierOp::create(b);
+
+  // Later than at the top of the loop: the products above would wait for the same shared memory.
+  if (!isSingle)
+    copyBlock(block.next, sub(index(1), block.stage));
   mma(dValue, probabilitiesTile, dOutTile, /*transposeA=*/true);
   mma(dKey, dScoresTile, queryTile, /*transposeA=*/true);
+  if (isSingle) {
+    gpu::BarrierOp::create(b);
+    copyBlock(block.next, stage);
+  }
   FillOp::create(b, dQuery, f32(0));
   mma(dQuery, dScoresTile, keyTile);
-  AtomicAddOp::create(b, dQuery, dQuerySum, place, rows);
+  place.back() = named(arith::DivSIOp::create(b, block.begin, index(blockM())), "q_block");
+  AtomicAddOp::create(b, dQuery, dQuerySum, place, rows, /*opaque=*/true);
 }
 
 void FusedKernel::build() {
@@ -359,8 +443,13 @@ void FusedKernel::build() {
     head = named(add(mul(kvHead, group), heads.getInductionVar()), "head");
     beginHead();
     forEachVisitedBlock(
-        evaluateRanges(batch, head, begin, end), {"q", index(0), qLen, blockM()}, [](Value) {},
-        [&](Value queryBegin, Value, Value masked) { step(queryBegin, masked); });
+        evaluateRanges(batch, head, begin, end), {"q", index(0), qLen, blockM()},
+        [&](Value first, Value stage) {
+          // All threads are done with the tiles of the head before.
+          gpu::BarrierOp::create(b);
+          copyBlock(first, op.getSchedule().getStages() == 1 ? index(0) : stage);
+        },
+        [&](const StreamedBlock &block) { step(block); });
     endHead();
   }
   CopyWaitOp::create(b, 0);
@@ -380,44 +469,51 @@ void FusedKernel::build() {
 
 static constexpr int64_t kRowsOfABlock = 64, kWarpsOfABlock = 4;
 
-/// The block of rows that a block of the grid has: batch, head, and where it begins.
-static SmallVector<Value> takeRows(TileKernel &kernel, Value buffer) {
+namespace {
+/// The block of rows that a block of the grid has.
+struct RowBlock {
+  Value batch, head, block, begin, rows;
+};
+} // namespace
+
+static RowBlock takeRows(TileKernel &kernel, Value buffer, int64_t blockSize) {
   ImplicitLocOpBuilder &b = kernel.b;
   Value length = kernel.dim(buffer, 2, "q_len"), heads = kernel.dim(buffer, 1, "heads");
-  Value numBlocks = TileKernel::named(kernel.ceilDiv(length, kRowsOfABlock), "num_blocks");
+  Value numBlocks = TileKernel::named(kernel.ceilDiv(length, blockSize), "num_blocks");
   Value work = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-  Value block = arith::RemSIOp::create(b, work, numBlocks);
-  Value headAndBatch = arith::DivSIOp::create(b, work, numBlocks);
-  Value head = TileKernel::named(arith::RemSIOp::create(b, headAndBatch, heads), "head");
-  Value batch = TileKernel::named(arith::DivSIOp::create(b, headAndBatch, heads), "batch");
-  Value begin = TileKernel::named(kernel.mul(block, kernel.index(kRowsOfABlock)), "q_begin");
-  return {batch, head, begin};
+  RowBlock block;
+  block.block = TileKernel::named(arith::RemSIOp::create(b, work, numBlocks), "block");
+  Value headAndBatch = TileKernel::named(arith::DivSIOp::create(b, work, numBlocks), "head_and_batch");
+  block.head = TileKernel::named(arith::RemSIOp::create(b, headAndBatch, heads), "head");
+  block.batch = TileKernel::named(arith::DivSIOp::create(b, headAndBatch, heads), "batch");
+  block.begin = TileKernel::named(kernel.mul(block.block, kernel.index(blockSize)), "q_begin");
+  block.rows = TileKernel::named(kernel.sub(length, block.begin), "q_rows");
+  return block;
 }
 
 static KernelAttr getRowKernelResources(MLIRContext *context) {
   return KernelAttr::get(context, kWarpsOfABlock, /*blocks_per_multiprocessor=*/2, /*shared_bytes=*/0);
 }
 
-/// Rounds the sum of d_query to the type of the result.
-static void buildRoundQuery(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name, Value querySum,
-                            const TileLoweringOptions &options) {
-  TileKernel kernel(host, name, getRowKernelResources(op.getContext()));
+void FusedKernel::buildRoundQuery(StringRef name) {
+  auto resources =
+      KernelAttr::get(op.getContext(), op.getSchedule().getWarps(), /*blocks_per_multiprocessor=*/1,
+                      /*shared_bytes=*/0);
+  TileKernel kernel(host, name, resources);
   ImplicitLocOpBuilder &b = kernel.b;
   Value result = allocateLike(host, op.getResult(0), op.getQuery());
   Value source = kernel.addParameter(querySum, "d_query_sum"),
         target = kernel.addParameter(result, "d_query");
-  int64_t columns = llvm::alignTo(op.getHeadDim(), 16);
-  Value staging = kernel.sharedTile("d_query_tile", kRowsOfABlock, columns, op.getElementType());
+  Value staging = kernel.sharedTile("d_query_tile", blockM(), paddedHeadDim, elementType);
   Value fragment =
-      kernel.fragment("d_query_rows", kernel.accumulatorType(kRowsOfABlock, columns, {kWarpsOfABlock, 1}));
-  SmallVector<Value> place = takeRows(kernel, source);
-  Value rows = TileKernel::named(kernel.sub(kernel.dim(source, 2, "q_len"), place[2]), "q_rows");
-  LoadOp::create(b, source, place, rows, fragment);
+      kernel.fragment("d_query_rows", kernel.accumulatorType(blockM(), paddedHeadDim, queryGrid));
+  auto [batch, head, block, begin, rows] = takeRows(kernel, target, blockM());
+  LoadOp::create(b, source, ValueRange{batch, head, block}, rows, fragment, /*opaque=*/true);
   kernel.map({}, fragment, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     return {arith::MulFOp::create(b, elements[0], kernel.f32(op.getScaleOrDefault()))};
   });
-  StoreOp::create(b, fragment, staging, target, place, rows, options.aligned);
-  kernel.launch(getNumBlocks(host, op.getQuery(), kRowsOfABlock));
+  StoreOp::create(b, fragment, staging, target, ValueRange{batch, head, begin}, rows, options.aligned);
+  kernel.launch(getNumBlocks(host, op.getQuery(), blockM()));
   replaceWithBuffer(host, op.getResult(0), result);
 }
 
@@ -426,7 +522,7 @@ void attn::lowerFusedToTile(OnlineAttentionOp op, const TileLoweringOptions &opt
   StringRef function = op->getParentOfType<FunctionOpInterface>().getName();
   FusedKernel kernel(host, op, (function + "_fused").str(), options);
   kernel.build();
-  buildRoundQuery(host, op, (function + "_d_query").str(), kernel.querySum, options);
+  kernel.buildRoundQuery((function + "_d_query").str());
   op.erase();
 }
 
@@ -446,8 +542,8 @@ void attn::lowerDeltaToTile(DeltaOp op, const TileLoweringOptions &options) {
   Value outTile = kernel.sharedTile("out_tile", kRowsOfABlock, columns, type.getElementType());
   FragmentType rowsType = kernel.accumulatorType(kRowsOfABlock, columns, {kWarpsOfABlock, 1}).getRowsType();
   Value sum = kernel.fragment("row_delta", rowsType);
-  SmallVector<Value> place = takeRows(kernel, out);
-  Value rows = TileKernel::named(kernel.sub(kernel.dim(out, 2, "q_len"), place[2]), "q_rows");
+  auto [batch, head, block, begin, rows] = takeRows(kernel, out, kRowsOfABlock);
+  SmallVector<Value> place{batch, head, begin};
   CopyAsyncOp::create(b, dOut, place, rows, dOutTile, options.aligned);
   CopyAsyncOp::create(b, out, place, rows, outTile, options.aligned);
   CopyCommitOp::create(b);

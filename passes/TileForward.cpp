@@ -83,7 +83,7 @@ ForwardKernel::ForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, S
 }
 
 void ForwardKernel::allocateStorage() {
-  ArrayRef<int64_t> grid = warpGrid;
+  ArrayRef<int64_t> grid = queryGrid;
   queryTile = sharedTile("query_tile", blockM(), paddedHeadDim, elementType);
   keyTile = sharedTile("key_tile", blockN(), paddedHeadDim, elementType);
   valueTile = sharedTile("value_tile", blockN(), paddedValueDim, elementType);
@@ -253,13 +253,14 @@ void ForwardKernel::build() {
   keyEnd = keys.end;
   forEachVisitedBlock(
       evaluateRanges(batch, head, begin, queryEnd), keys,
-      [&](Value first) {
+      [&](Value first, Value) {
         ifThen(isLess(first, keyEnd), [&] { copyRows(key, batch, kvHead, first, kvLen, keyTile); });
         CopyCommitOp::create(b);
       },
-      [&](Value keyBegin, Value next, Value masked) {
-        Value ragged = isLess(kvLen, add(keyBegin, index(blockN())));
-        step(keyBegin, next, masked ? arith::OrIOp::create(b, masked, ragged).getResult() : ragged);
+      [&](const StreamedBlock &block) {
+        Value ragged = isLess(kvLen, add(block.begin, index(blockN())));
+        step(block.begin, block.next,
+             block.masked ? arith::OrIOp::create(b, block.masked, ragged).getResult() : ragged);
       });
   CopyWaitOp::create(b, 0);
   finalise();

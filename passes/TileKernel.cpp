@@ -109,6 +109,17 @@ TypedValue<SharedType> TileKernel::sharedTile(StringRef name, int64_t rows, int6
   return SharedAllocOp::create(b, type, b.getStringAttr(name), /*offset=*/IntegerAttr()).getTile();
 }
 
+TypedValue<SharedType> TileKernel::sharedRing(StringRef name, int64_t stages, int64_t rows, int64_t columns,
+                                              Type elementType) {
+  auto type = SharedType::get(b.getContext(), {stages, rows, columns}, cast<FloatType>(elementType));
+  return SharedAllocOp::create(b, type, b.getStringAttr(name), /*offset=*/IntegerAttr()).getTile();
+}
+
+Value TileKernel::ringSlot(Value ring, Value stage, StringRef name) {
+  SharedType type = cast<SharedType>(ring.getType()).getSlotType();
+  return RingSlotOp::create(b, type, ring, stage, b.getStringAttr(name));
+}
+
 TypedValue<FragmentType> TileKernel::fragment(StringRef name, FragmentType type) {
   return FragmentAllocOp::create(b, type, b.getStringAttr(name)).getFragment();
 }
@@ -141,10 +152,11 @@ OnlineTileKernel::OnlineTileKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp
     : TileKernel(host, name, getResources(op)), op(op), options(options),
       elementType(cast<FloatType>(op.getElementType())), headDim(op.getHeadDim()),
       valueDim(op.getValueDim()) {
-  WarpGrid grid = getWarpGrid(op.getKind(), op.getSchedule());
-  warpGrid = {grid.rows, grid.columns};
-  paddedHeadDim = padDim(headDim, elementType.getWidth(), grid.columns);
-  paddedValueDim = padDim(valueDim, elementType.getWidth(), grid.columns);
+  WarpGrids grids = getWarpGrids(op.getKind(), elementType.getWidth(), op.getSchedule());
+  queryGrid = {grids.queries.rows, grids.queries.columns};
+  keyGrid = {grids.keys.rows, grids.keys.columns};
+  paddedHeadDim = padDim(headDim, elementType.getWidth(), grids);
+  paddedValueDim = padDim(valueDim, elementType.getWidth(), grids);
   query = addTensor(op.getQuery(), "query");
   key = addTensor(op.getKey(), "key");
   value = addTensor(op.getValue(), "value");
@@ -168,7 +180,8 @@ Value OnlineTileKernel::takeDigit(Value &work, Value base, StringRef name) {
 
 void OnlineTileKernel::copyRows(Value buffer, Value batch, Value head, Value begin, Value length,
                                 Value tile) {
-  CopyAsyncOp::create(b, buffer, ValueRange{batch, head, begin}, sub(length, begin), tile, options.aligned);
+  Value rows = named(sub(length, begin), length == qLen ? "q_rows" : "kv_rows");
+  CopyAsyncOp::create(b, buffer, ValueRange{batch, head, begin}, rows, tile, options.aligned);
 }
 
 void OnlineTileKernel::mma(Value acc, Value a, Value b, bool transposeA, bool transposeB) {
@@ -181,10 +194,11 @@ void OnlineTileKernel::mma(Value acc, Value a, Value b, bool transposeA, bool tr
 //===----------------------------------------------------------------------===//
 
 void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Streamed &streamed,
-                                           function_ref<void(Value)> prologue,
-                                           function_ref<void(Value, Value, Value)> body) {
+                                           function_ref<void(Value, Value)> prologue,
+                                           function_ref<void(const StreamedBlock &)> body) {
   Value step = index(streamed.blockSize);
   Value first = streamed.begin, last = streamed.end;
+  auto name = [&](StringRef what) { return (streamed.prefix + what).str(); };
   // Each visited range as whole blocks; an empty one ends before any block.
   SmallVector<BlockRanges::Range> visited;
   if (ranges.all)
@@ -195,34 +209,39 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
     Value blockEnd = arith::MinSIOp::create(b, rangeEnd, last);
     if (ranges.visited.size() > 1)
       blockEnd = arith::SelectOp::create(b, isLess(rangeBegin, rangeEnd), blockEnd, first);
-    visited.emplace_back(blockBegin, blockEnd);
+    visited.emplace_back(named(blockBegin, name("_first")), named(blockEnd, name("_end")));
   }
-  auto name = [&](StringRef what) { return (streamed.prefix + what).str(); };
-  auto nameArgument = [&](BlockArgument argument) {
-    argument.setLoc(NameLoc::get(b.getStringAttr(name("_begin")), b.getLoc()));
+  auto nameArgument = [&](BlockArgument argument, StringRef what) {
+    argument.setLoc(NameLoc::get(b.getStringAttr(what), b.getLoc()));
   };
-  auto runBody = [&](Value begin, Value next) {
+  auto runBody = [&](Value begin, Value next, Value stage) {
     Value masked;
     if (!ranges.all && !ranges.masked.empty())
       masked = named(meetsAny(b, ranges.masked, begin, add(begin, step)), "is_masked");
-    body(begin, named(next, name("_next")), masked);
+    body({begin, named(next, name("_next")), masked, stage});
   };
 
   if (visited.size() == 1) {
     auto [begin, end] = visited.front();
-    named(begin, name("_first"));
-    named(end, name("_end"));
+    // Blocks follow each other, so the parity of their number is the stage.
+    auto getStage = [&](Value position) {
+      Value number = arith::DivSIOp::create(b, position, step);
+      return named(arith::RemSIOp::create(b, number, index(2)), "stage");
+    };
     // An empty range may begin anywhere.
-    prologue(ranges.all ? begin : arith::SelectOp::create(b, isLess(begin, end), begin, last).getResult());
+    Value some = begin;
+    if (!ranges.all)
+      some = named(arith::SelectOp::create(b, isLess(begin, end), begin, last), name("_first"));
+    prologue(some, getStage(begin));
     auto loop = scf::ForOp::create(b, begin, end, step);
-    nameArgument(cast<BlockArgument>(loop.getInductionVar()));
+    nameArgument(cast<BlockArgument>(loop.getInductionVar()), name("_begin"));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    Value next = add(loop.getInductionVar(), step);
+    Value next = named(add(loop.getInductionVar(), step), name("_block_end"));
     // The loop may end before the dimension does.
     if (!ranges.all)
       next = arith::SelectOp::create(b, isLess(next, end), next, last);
-    runBody(loop.getInductionVar(), next);
+    runBody(loop.getInductionVar(), next, getStage(loop.getInductionVar()));
     return;
   }
 
@@ -237,9 +256,10 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
     return found;
   };
   Value begin = named(findBlock(first), name("_first"));
-  prologue(begin);
+  prologue(begin, index(0));
+  Type indexType = b.getIndexType();
   auto loop = scf::WhileOp::create(
-      b, TypeRange(b.getIndexType()), ValueRange(begin),
+      b, TypeRange{indexType, indexType}, ValueRange{begin, index(0)},
       [&](OpBuilder &builder, Location loc, ValueRange carried) {
         Value goesOn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, carried[0], last);
         scf::ConditionOp::create(builder, loc, goesOn, carried);
@@ -248,12 +268,14 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
         OpBuilder::InsertionGuard guard(b);
         b.restoreInsertionPoint(builder.saveInsertionPoint());
         Value next = findBlock(add(carried[0], step));
-        runBody(carried[0], next);
-        scf::YieldOp::create(b, next);
+        runBody(carried[0], next, carried[1]);
+        scf::YieldOp::create(b, ValueRange{next, sub(index(1), carried[1])});
         builder.restoreInsertionPoint(b.saveInsertionPoint());
       });
-  nameArgument(loop.getBefore().getArgument(0));
-  nameArgument(loop.getAfter().getArgument(0));
+  for (Region *region : {&loop.getBefore(), &loop.getAfter()}) {
+    nameArgument(region->getArgument(0), name("_begin"));
+    nameArgument(region->getArgument(1), "stage");
+  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -61,6 +61,9 @@ public:
 
   mlir::TypedValue<tile::SharedType> sharedTile(llvm::StringRef name, int64_t rows, int64_t columns,
                                                 mlir::Type elementType);
+  mlir::TypedValue<tile::SharedType> sharedRing(llvm::StringRef name, int64_t stages, int64_t rows,
+                                                int64_t columns, mlir::Type elementType);
+  mlir::Value ringSlot(mlir::Value ring, mlir::Value stage, llvm::StringRef name);
   mlir::TypedValue<tile::FragmentType> fragment(llvm::StringRef name, tile::FragmentType type);
   tile::FragmentType accumulatorType(int64_t rows, int64_t columns, llvm::ArrayRef<int64_t> warps);
 
@@ -100,12 +103,19 @@ protected:
     mlir::Value begin, end;
     int64_t blockSize;
   };
-  /// Runs `body(begin, next, masked)` for every block of `streamed` that meets a visited range, in order.
-  /// `next` is where the next one begins, `end` or more after the last; `masked` is null where no block is.
-  /// `prologue(first)` comes before the loop; `first` is `end` or more where there is no block.
+  struct StreamedBlock {
+    /// Where it begins, and where the next one does: `end` or more after the last.
+    mlir::Value begin, next;
+    /// Null where no block is masked.
+    mlir::Value masked;
+    /// 0 and 1 in turn.
+    mlir::Value stage;
+  };
+  /// Runs `body` for every block of `streamed` that meets a visited range, in order. `prologue(begin, stage)`
+  /// of the first comes before the loop; `begin` is `end` or more where there is no block.
   void forEachVisitedBlock(const BlockRanges &ranges, const Streamed &streamed,
-                           llvm::function_ref<void(mlir::Value)> prologue,
-                           llvm::function_ref<void(mlir::Value, mlir::Value, mlir::Value)> body);
+                           llvm::function_ref<void(mlir::Value, mlir::Value)> prologue,
+                           llvm::function_ref<void(const StreamedBlock &)> body);
 
   /// Copies a block of rows of a (batch, head, row, dim) buffer into a tile.
   void copyRows(mlir::Value buffer, mlir::Value batch, mlir::Value head, mlir::Value begin,
@@ -125,8 +135,9 @@ protected:
   const TileLoweringOptions &options;
   mlir::FloatType elementType;
   int64_t headDim, valueDim;
-  /// How warps divide accumulators: along the rows, along the columns.
-  llvm::SmallVector<int64_t> warpGrid;
+  /// How warps divide accumulators whose rows are queries, and keys.
+  llvm::SmallVector<int64_t> queryGrid, keyGrid;
+
   /// Columns of tiles.
   int64_t paddedHeadDim, paddedValueDim;
   mlir::Value query, key, value;

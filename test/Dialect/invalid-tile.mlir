@@ -17,7 +17,7 @@ func.func private @f() attributes {attn_tile.other}
 
 // -----
 
-// expected-error @below {{expected a shared tile of one or two dimensions of at least 1, of f32, f16 or bf16, got [64, 64] of 'f64' [TS1]}}
+// expected-error @below {{expected a shared tile of one to three dimensions of at least 1, of f32, f16 or bf16, got [64, 64] of 'f64' [TS1]}}
 func.func private @f(!attn_tile.shared<64x64xf64>)
 
 // -----
@@ -280,5 +280,29 @@ func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %r: !attn_til
 func.func @f(%sum: !attn_tile.fragment<f32, thread, 4x1>, %target: memref<16xf32>) {
   // expected-error @below {{expected f32 elements and an index for each dimension of 'memref<16xf32>', got 0 [FS1]}}
   attn_tile.flush_sum %sum to %target[] : !attn_tile.fragment<f32, thread, 4x1>, memref<16xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %sum: memref<?x?x?x64xf32>, %i: index) {
+  // expected-error @below {{expected a last dimension of 4096, the elements of the fragment, got 'memref<?x?x?x64xf32>' [AA1]}}
+  attn_tile.atomic_add %a to %sum[%i, %i, %i] rows(%i) opaque : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, memref<?x?x?x64xf32>
+  return
+}
+
+// -----
+
+func.func @f(%ring: !attn_tile.shared<2x64x64xf16>, %i: index) {
+  // expected-error @below {{expected a ring and the type of its slots, got '!attn_tile.shared<2x64x64xf16>' and '!attn_tile.shared<32x64xf16>' [RS1]}}
+  %0 = attn_tile.ring_slot %ring[%i] "slot" : !attn_tile.shared<2x64x64xf16> to !attn_tile.shared<32x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %t: !attn_tile.shared<64x64xf32>) {
+  // expected-error @below {{expected a tile of f16 or bf16, got '!attn_tile.shared<64x64xf32>' [LS1]}}
+  attn_tile.load_shared %t to %a : !attn_tile.shared<64x64xf32>, !attn_tile.fragment<64x64xf32, accumulator, 4x1>
   return
 }

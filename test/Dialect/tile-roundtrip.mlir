@@ -158,7 +158,7 @@ gpu.module @kernels {
 
   // What the backward needs beyond that.
   // CHECK-LABEL: gpu.func @backward_pieces
-  gpu.func @backward_pieces(%d_query: memref<?x16x?x128xf32>, %lse: !statistics, %b: index, %h: index, %rows: index) kernel {
+  gpu.func @backward_pieces(%opaque: memref<?x16x?x8192xf32>, %d_query: memref<?x16x?x128xf32>, %lse: !statistics, %b: index, %h: index, %rows: index) kernel {
     %zero = arith.constant 0.0 : f32
     %d_scores = attn_tile.fragment_alloc "d_scores" : !attn_tile.fragment<64x128xf32, accumulator, 4x2>
     %row_lse = attn_tile.fragment_alloc "row_lse" : !attn_tile.fragment<64xf32, rows, 4x2>
@@ -171,6 +171,12 @@ gpu.module @kernels {
     attn_tile.row_dot %tile, %key_tile into %row_lse : !attn_tile.shared<64x128xf16>, !attn_tile.fragment<64xf32, rows, 4x2>
     // CHECK: attn_tile.load %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) to %d_scores : memref<?x16x?x128xf32>, {{(!attn_tile.fragment)?}}<64x128xf32, accumulator, 4x2>
     attn_tile.load %d_query[%b, %h, %rows] rows(%rows) to %d_scores : memref<?x16x?x128xf32>, !attn_tile.fragment<64x128xf32, accumulator, 4x2>
+    // CHECK: %ring = attn_tile.shared_alloc "ring" : {{(!attn_tile.shared)?}}<2x64x128xf16>
+    %ring = attn_tile.shared_alloc "ring" : !attn_tile.shared<2x64x128xf16>
+    // CHECK: %slot = attn_tile.ring_slot %ring[%{{.*}}] "slot" : {{(!attn_tile.shared)?}}<2x64x128xf16> to {{(!attn_tile.shared)?}}<64x128xf16>
+    %slot = attn_tile.ring_slot %ring[%rows] "slot" : !attn_tile.shared<2x64x128xf16> to !attn_tile.shared<64x128xf16>
+    // CHECK: attn_tile.load_shared %slot to %d_scores : {{(!attn_tile.shared)?}}<64x128xf16>, {{(!attn_tile.fragment)?}}<64x128xf32, accumulator, 4x2>
+    attn_tile.load_shared %slot to %d_scores : !attn_tile.shared<64x128xf16>, !attn_tile.fragment<64x128xf32, accumulator, 4x2>
     // CHECK: %sum = attn_tile.fragment_alloc "sum" : {{(!attn_tile.fragment)?}}<f32, thread, 4x2>
     %sum = attn_tile.fragment_alloc "sum" : !attn_tile.fragment<f32, thread, 4x2>
     attn_tile.map outs(%d_scores : !attn_tile.fragment<64x128xf32, accumulator, 4x2>) {
@@ -185,6 +191,10 @@ gpu.module @kernels {
     attn_tile.store_shared %d_scores to %tile : !attn_tile.fragment<64x128xf32, accumulator, 4x2>, !attn_tile.shared<64x128xf16>
     // CHECK: attn_tile.mma mma_sync %d_key, %d_scores_tile, %key_tile transpose_a :
     attn_tile.mma mma_sync %d_key, %tile, %key_tile transpose_a : !attn_tile.fragment<128x128xf32, accumulator, 4x2>, !attn_tile.shared<64x128xf16>, !attn_tile.shared<64x128xf16>
+    // CHECK: attn_tile.atomic_add %d_scores to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) opaque :
+    attn_tile.atomic_add %d_scores to %opaque[%b, %h, %rows] rows(%rows) opaque : !attn_tile.fragment<64x128xf32, accumulator, 4x2>, memref<?x16x?x8192xf32>
+    // CHECK: attn_tile.load %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) to %d_scores opaque :
+    attn_tile.load %opaque[%b, %h, %rows] rows(%rows) to %d_scores opaque : memref<?x16x?x8192xf32>, !attn_tile.fragment<64x128xf32, accumulator, 4x2>
     // CHECK: attn_tile.atomic_add %d_scores to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) : {{(!attn_tile.fragment)?}}<64x128xf32, accumulator, 4x2>, memref<?x16x?x128xf32>
     attn_tile.atomic_add %d_scores to %d_query[%b, %h, %rows] rows(%rows) : !attn_tile.fragment<64x128xf32, accumulator, 4x2>, memref<?x16x?x128xf32>
     gpu.return
