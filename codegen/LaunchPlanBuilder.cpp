@@ -337,6 +337,10 @@ FailureOr<int32_t> VariantBuilder::addModule(gpu::GPUModuleOp module) {
   llvm::raw_string_ostream stream(spec.source);
   if (failed(printCuda(module, stream)))
     return failure();
+  module.walk([&](gpu::GPUFuncOp kernel) {
+    if (auto resources = kernel->getAttrOfType<tile::KernelAttr>(tile::AttnTileDialect::getKernelAttrName()))
+      spec.optimization = static_cast<int32_t>(resources.getOptimization());
+  });
   // The same kernels in two variants are compiled once.
   for (auto [index, other] : llvm::enumerate(plan.modules))
     if (other.source == spec.source)

@@ -65,9 +65,9 @@ struct PlaceShared : attn::impl::PlaceSharedPassBase<PlaceShared> {
       }
       if (failed(checkLimit(function, bytes, target)))
         return WalkResult::interrupt();
-      function->setAttr(
-          AttnTileDialect::getKernelAttrName(),
-          KernelAttr::get(&getContext(), kernel.getWarps(), kernel.getBlocksPerMultiprocessor(), bytes));
+      function->setAttr(AttnTileDialect::getKernelAttrName(),
+                        KernelAttr::get(&getContext(), kernel.getWarps(), kernel.getBlocksPerMultiprocessor(),
+                                        bytes, kernel.getOptimization()));
       return WalkResult::advance();
     });
     if (result.wasInterrupted())

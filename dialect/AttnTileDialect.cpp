@@ -50,12 +50,14 @@ LogicalResult AttnTileDialect::verifyOperationAttribute(Operation *op, NamedAttr
 }
 
 LogicalResult KernelAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t warps,
-                                 int64_t blocksPerMultiprocessor, int64_t sharedBytes) {
-  if (warps < 1 || warps > 32 || blocksPerMultiprocessor < 1 || sharedBytes < 0) // (K1)
+                                 int64_t blocksPerMultiprocessor, int64_t sharedBytes, int64_t optimization) {
+  if (warps < 1 || warps > 32 || blocksPerMultiprocessor < 1 || sharedBytes < 0 || optimization < 0 ||
+      optimization > 3) // (K1)
     return emitError()
-           << "expected warps from 1 to 32, blocks_per_multiprocessor of at least 1 and shared_bytes "
-              "of at least 0, got "
-           << warps << ", " << blocksPerMultiprocessor << " and " << sharedBytes << " [K1]";
+           << "expected warps from 1 to 32, blocks_per_multiprocessor of at least 1, shared_bytes of at "
+              "least 0 and optimization from 0 to 3, got "
+           << warps << ", " << blocksPerMultiprocessor << ", " << sharedBytes << " and " << optimization
+           << " [K1]";
   return success();
 }
 

@@ -78,15 +78,19 @@ def AttnTile_KernelAttr : AttrDef<AttnTile_Dialect, "Kernel"> {
     | `blocks_per_multiprocessor` | | blocks that are to fit one multiprocessor at once; bounds the registers of a thread |
     | `shared_bytes` | bytes | dynamic shared memory of a block, 0 until `--attn-tile-place-shared` has placed the tiles |
 
+        | `optimization` | | level of the assembler, `ptxas -O` |
+
     Constraints:
-    - (K1) warps is from 1 to 32, blocks_per_multiprocessor at least 1, shared_bytes at least 0.
+    - (K1) warps is from 1 to 32, blocks_per_multiprocessor at least 1, shared_bytes at least 0, optimization from 0 to 3.
+
 
     Example: `#attn_tile.kernel<warps = 4, blocks_per_multiprocessor = 2>`
   }];
   let parameters = (ins
     "int64_t":$warps,
     DefaultValuedParameter<"int64_t", "1">:$blocks_per_multiprocessor,
-    DefaultValuedParameter<"int64_t", "0">:$shared_bytes);
+    DefaultValuedParameter<"int64_t", "0">:$shared_bytes,
+    DefaultValuedParameter<"int64_t", "3">:$optimization);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

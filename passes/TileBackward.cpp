@@ -492,13 +492,14 @@ static RowBlock takeRows(TileKernel &kernel, Value buffer, int64_t blockSize) {
 }
 
 static KernelAttr getRowKernelResources(MLIRContext *context) {
-  return KernelAttr::get(context, kWarpsOfABlock, /*blocks_per_multiprocessor=*/2, /*shared_bytes=*/0);
+  return KernelAttr::get(context, kWarpsOfABlock, /*blocks_per_multiprocessor=*/2, /*shared_bytes=*/0,
+                         /*optimization=*/3);
 }
 
 void FusedKernel::buildRoundQuery(StringRef name) {
   auto resources =
       KernelAttr::get(op.getContext(), op.getSchedule().getWarps(), /*blocks_per_multiprocessor=*/1,
-                      /*shared_bytes=*/0);
+                      /*shared_bytes=*/0, /*optimization=*/3);
   TileKernel kernel(host, name, resources);
   ImplicitLocOpBuilder &b = kernel.b;
   Value result = allocateLike(host, op.getResult(0), op.getQuery());

@@ -49,9 +49,16 @@ public:
   /// Gives the operation that computes `value` a name for the emitted code.
   static mlir::Value named(mlir::Value value, llvm::StringRef name);
   mlir::Value ceilDiv(mlir::Value value, int64_t divisor);
-  mlir::Value add(mlir::Value lhs, mlir::Value rhs) { return mlir::arith::AddIOp::create(b, lhs, rhs); }
-  mlir::Value sub(mlir::Value lhs, mlir::Value rhs) { return mlir::arith::SubIOp::create(b, lhs, rhs); }
-  mlir::Value mul(mlir::Value lhs, mlir::Value rhs) { return mlir::arith::MulIOp::create(b, lhs, rhs); }
+  // Lengths are checked to leave room for a block: positions of blocks do not overflow.
+  mlir::Value add(mlir::Value lhs, mlir::Value rhs) {
+    return mlir::arith::AddIOp::create(b, lhs, rhs, mlir::arith::IntegerOverflowFlags::nsw);
+  }
+  mlir::Value sub(mlir::Value lhs, mlir::Value rhs) {
+    return mlir::arith::SubIOp::create(b, lhs, rhs, mlir::arith::IntegerOverflowFlags::nsw);
+  }
+  mlir::Value mul(mlir::Value lhs, mlir::Value rhs) {
+    return mlir::arith::MulIOp::create(b, lhs, rhs, mlir::arith::IntegerOverflowFlags::nsw);
+  }
   mlir::Value isLess(mlir::Value lhs, mlir::Value rhs);
   void ifThen(mlir::Value condition, llvm::function_ref<void()> body);
 

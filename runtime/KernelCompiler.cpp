@@ -131,19 +131,27 @@ std::string describe(const CompileReport &report, const std::string &name, const
 }
 } // namespace
 
+std::vector<std::string> KernelCompilerOptions::getModuleOptions(int32_t optimization) const {
+  std::vector<std::string> all = options;
+  if (optimization != 3) // its default
+    all.push_back("--ptxas-options=-O" + std::to_string(optimization));
+  return all;
+}
+
 StatusOr<EntryFiles> KernelCompiler::build(const std::string &name, const std::string &source,
-                                           const std::string &arch) {
+                                           const std::string &arch,
+                                           const std::vector<std::string> &moduleOptions) {
   StatusOr<std::shared_ptr<Nvrtc>> nvrtc = getNvrtc();
   if (!nvrtc.ok())
     return nvrtc.getStatus();
   std::string log;
   StatusOr<NvrtcOutput> output =
-      (*nvrtc)->compile({name + ".cu", source, options.headers, arch, options.options}, &log);
+      (*nvrtc)->compile({name + ".cu", source, options.headers, arch, moduleOptions}, &log);
   if (!output.ok()) {
     dump(name + ".log", log);
     return output.getStatus();
   }
-  std::string spec = describe(parseCompileLog(log), name, arch, (*nvrtc)->getVersion(), options.options);
+  std::string spec = describe(parseCompileLog(log), name, arch, (*nvrtc)->getVersion(), moduleOptions);
   return EntryFiles{{"kernel.cu", source},
                     {"kernel.cubin", std::move(output->cubin)},
                     {"kernel_spec.json", std::move(spec)},
@@ -157,7 +165,8 @@ StatusOr<CompiledModule> KernelCompiler::compile(const std::string &planName, co
   std::string source = getOverride(planName, module, name + ".cu");
   dump(name + ".cu", source);
 
-  KernelKeyParts parts{source, options.headers, "", options.options, arch, options.buildId};
+  std::vector<std::string> moduleOptions = options.getModuleOptions(module.optimization);
+  KernelKeyParts parts{source, options.headers, "", moduleOptions, arch, options.buildId};
   CompiledModule compiled;
   StatusOr<std::string> version = getNvrtcVersion();
   Status status = version.getStatus();
@@ -169,7 +178,7 @@ StatusOr<CompiledModule> KernelCompiler::compile(const std::string &planName, co
           if (options.disableJit)
             return Status::failure("kernel '" + name + "' is not in the cache for " + arch +
                                    ", and compiling is off (ATTN_DISABLE_JIT)");
-          return build(name, source, arch);
+          return build(name, source, arch, moduleOptions);
         });
     status = entry.getStatus();
     if (entry.ok())

@@ -34,6 +34,8 @@ struct KernelCompilerOptions {
 
   /// C++17, and ptxas's report of registers and spills in the log.
   static std::vector<std::string> getDefaultOptions();
+  /// `options`, and the one that sets the level of ptxas.
+  std::vector<std::string> getModuleOptions(int32_t optimization) const;
   /// What the environment says, with its cache directory and this build's id.
   static KernelCompilerOptions fromEnvironment(const Environment &environment);
 };
@@ -68,7 +70,8 @@ public:
 private:
   StatusOr<std::shared_ptr<Nvrtc>> getNvrtc();
   StatusOr<std::string> getNvrtcVersion();
-  StatusOr<EntryFiles> build(const std::string &name, const std::string &source, const std::string &arch);
+  StatusOr<EntryFiles> build(const std::string &name, const std::string &source, const std::string &arch,
+                             const std::vector<std::string> &moduleOptions);
   std::string getOverride(const std::string &planName, const ModuleSpec &module, const std::string &fileName);
   void dump(const std::string &fileName, const std::string &contents);
 

@@ -194,8 +194,9 @@ struct VariantSpec {
 
 /// A CUDA source that is compiled by itself; those that a variant needs compile in parallel.
 struct ModuleSpec {
-  std::string name;   ///< Names files and diagnostics: letters, digits, '_', '-' and '.'.
-  std::string source; ///< CUDA C++.
+  std::string name;         ///< Names files and diagnostics: letters, digits, '_', '-' and '.'.
+  std::string source;       ///< CUDA C++.
+  int32_t optimization = 3; ///< Level of ptxas, 0 to 3.
 };
 
 struct LaunchPlan {

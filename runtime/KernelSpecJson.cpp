@@ -107,7 +107,9 @@ struct Writer {
     return {{"condition", write(requirement.condition)}, {"message", requirement.message}};
   }
 
-  static Json write(const ModuleSpec &module) { return {{"name", module.name}, {"source", module.source}}; }
+  static Json write(const ModuleSpec &module) {
+    return {{"name", module.name}, {"source", module.source}, {"optimization", module.optimization}};
+  }
 
   static Json write(const WorkspaceSpec &workspace) {
     return {{"name", workspace.name},
@@ -244,6 +246,7 @@ public:
   void read(const Json &json, ModuleSpec &module) {
     field(json, "name", module.name);
     field(json, "source", module.source);
+    field(json, "optimization", module.optimization);
   }
 
   void read(const Json &json, WorkspaceSpec &workspace) {

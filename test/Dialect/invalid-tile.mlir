@@ -1,7 +1,7 @@
 // RUN: attn-opt %s --split-input-file --verify-diagnostics
 
 gpu.module @kernels {
-  // expected-error @below {{expected warps from 1 to 32, blocks_per_multiprocessor of at least 1 and shared_bytes of at least 0, got 33, 1 and 0 [K1]}}
+  // expected-error @below {{expected warps from 1 to 32, blocks_per_multiprocessor of at least 1, shared_bytes of at least 0 and optimization from 0 to 3, got 33, 1, 0 and 3 [K1]}}
   gpu.func @kernel() kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 33>} { gpu.return }
 }
 

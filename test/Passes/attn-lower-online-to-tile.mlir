@@ -49,7 +49,7 @@ func.func @plain(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
 !t = tensor<1x1x?x64xf16>
 !l = tensor<1x1x?xf32>
 // CHECK-LABEL: gpu.func @two_ranges_forward(
-// CHECK: scf.while (%[[AT:.*]] = %{{.*}}) : (index) -> index {
+// CHECK: scf.while (%[[AT:.*]] = %{{.*}}, %{{.*}} = %{{.*}}) : (index, index) -> (index, index) {
 // CHECK: arith.cmpi slt, %[[AT]], %{{.*}}
 // CHECK: } do {
 // CHECK: arith.minsi
@@ -120,23 +120,34 @@ func.func @score(%q: !t, %k: !t, %v: !t, %bias: tensor<8x?xf32>) -> (!t, !l) {
 // CHECK: gpu.launch_func @backward_fused::@backward_fused
 // CHECK: gpu.launch_func @backward_d_query::@backward_d_query
 // CHECK: gpu.func @backward_fused(
+// CHECK: attn_tile.shared_alloc "query_ring" : <2x64x64xbf16>
 // CHECK: scf.for
 // CHECK: scf.for
-// CHECK: attn_tile.mma mma_sync %scores, %query_tile, %key_tile transpose_b
-// CHECK: attn_tile.mma mma_sync %d_scores, %d_out_tile, %value_tile transpose_b
+// CHECK: %query_tile{{.*}} = attn_tile.ring_slot %query_ring[
+// CHECK: %d_out_tile{{.*}} = attn_tile.ring_slot %d_out_ring[
+// CHECK: attn_tile.copy_wait pending(0)
+// CHECK: gpu.barrier
+// CHECK: attn_tile.mma mma_sync %scores, %query_tile{{.*}}, %key_tile transpose_b
 // CHECK: scf.if
-// CHECK: attn_tile.map ins(%row_lse, %row_delta
+// CHECK: attn_tile.map ins(%row_lse
 // CHECK: } else {
-// CHECK: attn_tile.map ins(%row_lse, %row_delta
-// CHECK: attn_tile.mma mma_sync %d_value_sum, %probabilities_tile, %d_out_tile transpose_a
-// CHECK: attn_tile.mma mma_sync %d_key_sum, %d_scores_tile, %query_tile transpose_a
+// CHECK: attn_tile.map ins(%row_lse
+// CHECK: attn_tile.store_shared %scores to %probabilities_tile
+// CHECK: attn_tile.mma mma_sync %scores, %d_out_tile{{.*}}, %value_tile transpose_b
+// CHECK: attn_tile.load_shared %probabilities_tile to %probabilities
+// CHECK: attn_tile.map ins(%probabilities, %row_delta
+// CHECK: attn_tile.store_shared %scores to %d_scores_tile
+// CHECK: gpu.barrier
+// CHECK: attn_tile.copy_async
+// CHECK: attn_tile.mma mma_sync %d_value_sum, %probabilities_tile, %d_out_tile{{.*}} transpose_a
+// CHECK: attn_tile.mma mma_sync %d_key_sum, %d_scores_tile, %query_tile{{.*}} transpose_a
 // CHECK: attn_tile.mma mma_sync %d_query, %d_scores_tile, %key_tile :
-// CHECK: attn_tile.atomic_add %d_query
+// CHECK: attn_tile.atomic_add %d_query {{.*}} opaque
 // CHECK: gpu.func @backward_d_query(
-// CHECK: attn_tile.load
+// CHECK: attn_tile.load {{.*}} opaque
 // CHECK: attn_tile.store
 func.func @backward(%q: !q, %k: !k, %v: !k, %lse: !l, %delta: !l, %d_out: !q) -> (!q, !k, !k) {
-  %dq, %dk, %dv = attn.online_attention fused %q, %k, %v, %lse, %delta, %d_out schedule(<block_m = 64, block_n = 128, warps = 8>)
+  %dq, %dk, %dv = attn.online_attention fused %q, %k, %v, %lse, %delta, %d_out schedule(<block_m = 64, block_n = 128, warps = 8, stages = 2>)
     : (!q, !k, !k, !l, !l, !q) -> (!q, !k, !k)
   return %dq, %dk, %dv : !q, !k, !k
 }
