@@ -172,15 +172,19 @@ class Function:
         )
         return size.value
 
-    def __call__(self, *tensors, stream=None, out=None):
+    def __call__(self, *tensors, stream=None, out=None, workspace=None):
         """Calls the function; returns its result, or a tuple of them.
 
         Results are made in the framework of the first tensor, or written to `out` (a tensor, or a tuple of them). On a
         GPU the work goes to `stream` (an address, or an object of PyTorch's or CuPy's), by default the framework's
-        current one, and the call returns without waiting for it.
+        current one, and the call returns without waiting for it. `workspace` is memory on the GPU for the call alone, of
+        `workspace_bytes(…)` bytes at least and aligned to 256; without it the library has its own.
         """
         program, parameters, results, outputs, stream = self._bind(tensors, stream, out)
         options = LaunchOptions(struct_size=ctypes.sizeof(LaunchOptions), stream=stream)
+        if workspace is not None:
+            lent = _tensors.view(workspace, stream)
+            options.workspace, options.workspace_bytes = lent.tensor.data, _tensors.count_bytes(lent)
         _check(
             library.attn_launch(
                 program.handle, _pointers(parameters), len(parameters), _pointers(results), len(results),

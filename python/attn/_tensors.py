@@ -66,6 +66,16 @@ def framework(x):
     return "jax" if root.startswith("jax") else root
 
 
+def count_bytes(view):
+    """Of a compact tensor."""
+    count = view.tensor.dtype.bits // 8
+    for dim in reversed(range(view.tensor.ndim)):
+        if view.tensor.shape[dim] != 1 and view.tensor.strides[dim] * view.tensor.dtype.bits // 8 != count:
+            raise ValueError("expected a contiguous workspace")
+        count *= view.tensor.shape[dim]
+    return count
+
+
 _get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 

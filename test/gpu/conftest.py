@@ -17,9 +17,11 @@ def find_obstacle():
         import torch
     except ImportError:
         return "PyTorch is not installed"
-    if not torch.cuda.is_available():
+    from contract import DEVICE
+
+    if DEVICE == "cuda" and not torch.cuda.is_available():
         return "PyTorch finds no GPU"
-    major, minor = torch.cuda.get_device_capability()
+    major, minor = torch.cuda.get_device_capability() if DEVICE == "cuda" else (8, 0)
     if major < 8:
         return f"the GPU is of compute capability {major}.{minor}, expected 8.0 or later"
     try:
@@ -30,6 +32,7 @@ def find_obstacle():
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: needs the GPU, or its memory, for itself")
     obstacle = find_obstacle()
     if obstacle:
         pytest.exit(f"no GPU tests: {obstacle}", returncode=3)
@@ -44,9 +47,10 @@ def pytest_configure(config):
 def compiled():
     """Compiles an Attention, or the text of a module, once a process."""
     import attn
+    from contract import DEVICE
 
     @functools.cache
     def compile(text, **options):
-        return attn.compile(text, "cuda", **options)
+        return attn.compile(text, DEVICE, **options)
 
     return lambda attention, **options: compile(attention if isinstance(attention, str) else attention.text(), **options)

@@ -1,0 +1,152 @@
+# Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Faults that other attention kernels shipped: extreme scores, and sizes beyond 16 and 32 bits."""
+
+import pytest
+import torch
+from contract import DEVICE, check, compute, make_inputs, max_error, ours, poisoned
+from modules import MODS, Attention, Capture, Mod
+
+
+def free_gigabytes():
+    return torch.cuda.mem_get_info()[0] / 2**30 if DEVICE == "cuda" else 0
+
+
+def check_rows(attention, tensors, results, rows, captures=()):
+    """Compares some batch entries, or some rows, with the reference of those alone."""
+    inputs = dict(zip("qkv", tensors), captures=list(captures))
+    exact, standard = (compute(attention, inputs, is_exact, False) for is_exact in (True, False))
+    for name in ("out", "lse"):
+        got, unit = results[name], 2 * torch.finfo(results[name].dtype).eps * (exact[name].abs().max().item() + 1e-3)
+        error, allowed = max_error(got, exact[name]), max_error(standard[name], exact[name])
+        assert error <= 2 * allowed + unit, (rows, name, error, allowed)
+
+
+@pytest.mark.parametrize("type", ("bf16", "f16", "f32"))
+def test_very_negative_lse(compiled, type):
+    """lse below -88.7, whose negated exponential overflows f32."""
+    attention = Attention(type, 2, 2, 64, 64, Mod(
+        captures=(Capture("shift", "f32", lambda shape, generator: -150.0),),
+        score="%r = arith.addf %s, %shift : f32\n attn.yield %r : f32",
+        torch_score=lambda s, b, h, q, k, n, shift: s + shift,
+    ))  # fmt: skip
+    fn = compiled(attention)
+    problems = [p for shape in ((1, 128), (128, 128), (65, 257)) for p in check(attention, fn, attention.shape(1, *shape), True)]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("type", ("bf16", "f32"))
+def test_scores_below_sentinels(compiled, type):
+    """All scores near -6e4: below what others take for minus infinity. And scores near 6e4."""
+    attention = Attention(type, 1, 1, 64, 64, Mod(
+        captures=(Capture("shift", "f32", lambda shape, generator: -6e4),),
+        score="%r = arith.addf %s, %shift : f32\n attn.yield %r : f32",
+        torch_score=lambda s, b, h, q, k, n, shift: s + shift,
+    ))  # fmt: skip
+    fn = compiled(attention)
+    inputs = make_inputs(attention, attention.shape(1, 100, 200))
+    for shift in (-6e4, 6e4, -1e30):
+        inputs["captures"] = [shift]
+        got = ours(attention, fn, inputs, False)
+        exact = compute(attention, inputs, False, False)  # the sum is f32's
+        assert max_error(got["out"], exact["out"].double()) < 0.05, shift
+        torch.testing.assert_close(got["lse"], exact["lse"])
+
+
+def test_large_scores(compiled):
+    """Raw scores of thousands: one key takes all; nothing overflows, in the gradients neither."""
+    attention = Attention("bf16", 2, 1, 64, 64, MODS["causal"])
+    fn = compiled(attention)
+    inputs = make_inputs(attention, attention.shape(2, 200, 200))
+    inputs["q"], inputs["k"] = inputs["q"] * 60, inputs["k"] * 60
+    got, exact = ours(attention, fn, inputs, True), compute(attention, inputs, True, True)
+    for name, result in got.items():
+        assert result.isfinite().all(), name
+    assert max_error(got["out"], exact["out"]) < 0.1
+    assert max_error(got["lse"], exact["lse"]) < 0.05
+
+
+def test_same_key(compiled):
+    """(1, 1, 1, 16) in f16: with one key the softmax is 1, and dQ is 0."""
+    attention = Attention("f16", 1, 1, 16, 16, MODS["plain"])
+    fn = compiled(attention)
+    inputs = make_inputs(attention, attention.shape(1, 1, 1))
+    inputs["d_lse"].zero_()
+    got = ours(attention, fn, inputs, True)
+    assert torch.equal(got["out"], inputs["v"])
+    assert got["d_q"].abs().max() <= 1e-3 and got["d_k"].abs().max() <= 1e-3
+
+
+@pytest.mark.parametrize(
+    "batch, heads, q_len, kv_len, dim, type",
+    (
+        (1, 65536, 10, 10, 16, "f32"), (65536, 1, 3, 5, 40, "bf16"), (1600, 16, 29, 29, 72, "bf16"),
+        (3, 1, 70001, 33, 64, "bf16"), (1, 1, 33, 70001, 64, "bf16"),
+    ),
+)  # fmt: skip
+def test_many(compiled, batch, heads, q_len, kv_len, dim, type):
+    """More batch entries, heads, queries or keys than a grid's dimension or 16 bits hold."""
+    attention = Attention(type, heads, heads, dim, dim, MODS["plain"], dynamic_heads=True)
+    fn = compiled(attention)
+    inputs = make_inputs(attention, attention.shape(batch, q_len, kv_len))
+    got = ours(attention, fn, inputs, True)
+    assert all(result.isfinite().all() for result in got.values())
+    for b in (0, batch - 1):
+        for h in (0, heads - 1):
+            part = {name: x if name == "captures" else x[b : b + 1, h : h + 1] for name, x in inputs.items()}
+            exact, standard = (compute(attention, part, is_exact, True) for is_exact in (True, False))
+            for name, result in got.items():
+                error = max_error(result[b : b + 1, h : h + 1], exact[name])
+                allowed = max_error(standard[name], exact[name])
+                unit = 2 * torch.finfo(result.dtype).eps * (exact[name].abs().max().item() + 1e-3)
+                assert error <= 3 * allowed + unit, (name, b, h, error, allowed)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("which", ("queries", "keys", "batch", "strides"))
+def test_beyond_32_bits(compiled, which):
+    """Tensors of more than 2^31 elements, and strides that reach so far."""
+    if free_gigabytes() < 40:
+        pytest.skip(f"needs 40 GB of GPU memory, {free_gigabytes():.0f} are free")
+    attention = Attention("bf16", 1, 1, 64, 64, MODS["plain"])
+    fn = compiled(attention)
+    many = (1 << 25) + 77  # rows of 64
+    dims = {"queries": (1, many, 40), "keys": (1, 1, many), "batch": (1 << 19, 65, 3), "strides": (2, 65, 65)}[which]
+    batch, q_len, kv_len = dims
+
+    def normal(length):
+        if which == "strides":
+            memory = torch.empty(batch, 1, length, 1 << 25, dtype=torch.bfloat16, device="cuda")
+            part = memory[..., -64:]
+            part.copy_(torch.randn(batch, 1, length, 64, device="cuda"))
+            return part
+        return torch.randn(batch, 1, length, 64, dtype=torch.bfloat16, device="cuda")
+
+    q = normal(q_len)
+    k, v = (normal(kv_len), normal(kv_len)) if which != "strides" else (q, q)
+    out = poisoned((batch, 1, q_len, 64), torch.bfloat16)
+    lse = poisoned((batch, 1, q_len), torch.float32)
+    fn(q, k, v, out=(out, lse))
+    if which == "keys":
+        # The standard computation of so many keys, in parts.
+        s = torch.cat([q.double() @ part.double().mT for part in k.split(1 << 22, 2)], -1) / 8
+        top = s.amax(-1, keepdim=True)
+        p = torch.exp(s - top)
+        exact = sum(w @ x.double() for w, x in zip(p.split(1 << 22, 3), v.split(1 << 22, 2))) / p.sum(-1, keepdim=True)
+        assert max_error(lse, (top + torch.log(p.sum(-1, keepdim=True)))[..., 0]) < 1e-4
+        assert max_error(out, exact) < 1e-4
+        return
+    last = min(64, q_len)
+    for rows in (slice(0, last), slice(q_len - last, q_len)):
+        for b in (0, batch - 1):
+            part = (q[b : b + 1, :, rows], k[b : b + 1], v[b : b + 1])
+            check_rows(attention, part, {"out": out[b : b + 1, :, rows], "lse": lse[b : b + 1, :, rows]}, rows)
+
+
+def test_bias_for_many(compiled):
+    """(262144, 1, 1, 40) with a bias."""
+    attention = Attention("bf16", 1, 1, 40, 40, MODS["bias_bf16"])
+    fn = compiled(attention)
+    inputs = make_inputs(attention, attention.shape(262144, 1, 1))
+    got = ours(attention, fn, inputs, False)
+    assert torch.equal(got["out"], inputs["v"])
