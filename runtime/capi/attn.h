@@ -75,22 +75,25 @@ ATTN_API int32_t attn_get_api_version(void);
 typedef struct attn_program attn_program;
 
 typedef struct attn_compile_options {
-  size_t struct_size;    /* sizeof(attn_compile_options) */
-  const char *entry;     /* the function; null: the only public one with attention */
-  const char *arch;      /* "sm_80" … "sm_120a": compile for such a GPU, which need not be here. The program cannot
-                            be launched. Null: for the device itself. GPU only. */
-  int32_t backward;      /* not 0: the backward function of the entry, which the compiler derives. It takes the
-                            parameters of the entry, out, lse, d_out (and d_lse, if the entry returns lse), and
-                            returns the gradients of query, key, value and floating captures. */
-  int32_t threads;       /* on a CPU, of one call; 0: all */
-  int64_t block_m;       /* queries in a block; 0: the compiler chooses */
-  int64_t block_n;       /* keys in a block; 0: the compiler chooses */
-  int64_t kv_splits;     /* parts that the keys are computed in; 0: the compiler chooses */
+  size_t struct_size; /* sizeof(attn_compile_options) */
+  /* The function; null for the only public one with attention. */
+  const char *entry;
+  /* "sm_80" to "sm_120a": compile for such a GPU, which need not be here. The program cannot be launched.
+   * Null for the device itself. GPU only. */
+  const char *arch;
+  /* Not 0: the backward function of the entry, which the compiler derives. It takes the parameters of the
+   * entry, out, lse, d_out (and d_lse, if the entry returns lse), and returns the gradients of query, key,
+   * value and floating captures. */
+  int32_t backward;
+  int32_t threads;   /* on a CPU, of one call; 0 for all */
+  int64_t block_m;   /* queries in a block; 0: the compiler chooses */
+  int64_t block_n;   /* keys in a block; 0: the compiler chooses */
+  int64_t kv_splits; /* parts that the keys are computed in; 0: the compiler chooses */
 } attn_compile_options;
 
-/* Compiles a function of a module, given as MLIR text or bytecode of `length` bytes, for "cpu", "cuda" (the same as
- * "cuda:0") or "cuda:N", N counting like cudaGetDevice. `options` may be null. For a GPU this ends with CUDA sources;
- * machine code is made when a call first needs it, or by attn_prepare. */
+/* Compiles a function of a module, given as MLIR text or bytecode of `length` bytes, for "cpu", "cuda" (the
+ * same as "cuda:0") or "cuda:N", N counting like cudaGetDevice. `options` may be null. For a GPU this ends
+ * with CUDA sources; machine code is made when a call first needs it, or by attn_prepare. */
 ATTN_API attn_status attn_compile(const char *module, size_t length, const char *device,
                                   const attn_compile_options *options, attn_program **program);
 
@@ -105,10 +108,10 @@ ATTN_API attn_status attn_prepare(attn_program *program);
 \*===----------------------------------------------------------------------===*/
 
 typedef struct attn_value {
-  size_t struct_size;   /* sizeof(attn_value), set by the caller */
-  const char *name;     /* as in the module's text */
+  size_t struct_size; /* sizeof(attn_value), set by the caller */
+  const char *name;   /* as in the module's text */
   DLDataType type;
-  int32_t is_scalar;    /* not 0: passed as a tensor of rank 0 on the CPU, whatever the device */
+  int32_t is_scalar; /* not 0: passed as a tensor of rank 0 on the CPU, whatever the device */
   int32_t rank;
   const int64_t *sizes; /* `rank` of them; -1 for one that a call decides */
 } attn_value;
@@ -135,23 +138,23 @@ ATTN_API attn_status attn_get_text(attn_program *program, const char *name, cons
 |* Calls                                                                      *|
 \*===----------------------------------------------------------------------===*/
 
-/* Tensors are passed in the order of the program's parameters and results, on the program's device. Any strides are
- * fine as long as the last one is 1. Everything is checked before anything runs: number, types, sizes, devices,
- * alignment to the element. Results overlap no other tensor. */
+/* Tensors are passed in the order of the program's parameters and results, on the program's device. Any
+ * strides are fine as long as the last one is 1. Everything is checked before anything runs: number, types,
+ * sizes, devices, alignment to the element. Results overlap no other tensor. */
 
 typedef struct attn_launch_options {
-  size_t struct_size;      /* sizeof(attn_launch_options) */
-  void *stream;            /* a cudaStream_t; null is the default stream */
-  void *workspace;         /* device memory, aligned to 256 bytes; null: the library's own, kept for each stream */
+  size_t struct_size; /* sizeof(attn_launch_options) */
+  void *stream;       /* a cudaStream_t; null is the default stream */
+  void *workspace;    /* device memory, aligned to 256 bytes; null: the library's own, kept for each stream */
   int64_t workspace_bytes; /* what attn_get_workspace_bytes says, or more */
 } attn_launch_options;
 
-/* Runs the program. On a GPU it only puts the work on the stream, may be captured into a CUDA graph, and allocates
- * device memory at most in the first calls on a stream; on a CPU the results are there when it returns. `options`
- * may be null. */
+/* Runs the program. On a GPU it only puts the work on the stream, may be captured into a CUDA graph, and
+ * allocates device memory at most in the first calls on a stream; on a CPU the results are there when it
+ * returns. `options` may be null. */
 ATTN_API attn_status attn_launch(const attn_program *program, const DLTensor *const *parameters,
-                                 int32_t num_parameters, const DLTensor *const *results,
-                                 int32_t num_results, const attn_launch_options *options);
+                                 int32_t num_parameters, const DLTensor *const *results, int32_t num_results,
+                                 const attn_launch_options *options);
 
 /* The sizes of a result for these parameters, of which only sizes are read: as many as its rank. */
 ATTN_API attn_status attn_get_result_sizes(const attn_program *program, const DLTensor *const *parameters,
