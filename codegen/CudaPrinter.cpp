@@ -204,7 +204,7 @@ void FunctionPrinter::printReturn(gpu::ReturnOp op) {
 
 void FunctionPrinter::printStatements(Block &block) {
   for (Operation &op : block) {
-    if (names.isInlined(&op))
+    if (names.isInlined(&op) || names.isAlias(&op))
       continue;
     if (auto comment = op.getAttrOfType<StringAttr>("comment"))
       os << (&op == &block.front() ? "" : "\n") << "// " << comment.getValue() << "\n";
@@ -221,14 +221,14 @@ void FunctionPrinter::printStatement(Operation *op) {
       .Case([&](scf::WhileOp loop) { printWhile(loop); })
       .Case([&](gpu::ReturnOp returnOp) { printReturn(returnOp); })
       // What regions yield is printed by their operations.
-      .Case<scf::YieldOp, scf::ConditionOp, tile::YieldOp, memref::CastOp>([](Operation *) {})
+      .Case<scf::YieldOp, scf::ConditionOp, tile::YieldOp>([](Operation *) {})
       .Case([&](gpu::BarrierOp) { os << "__syncthreads();\n"; })
       .Case([&](memref::LoadOp load) {
         Type type = load.getType();
         CudaExpr element = load.getIndices().empty() ? makeUnary("*", {getText(load.getMemRef())})
                                                      : CudaExpr{"load(" + getText(load.getMemRef()) + ", " +
                                                                 getArguments(load.getIndices()) + ")"};
-        printVariable(load, type.isIndex() ? makeCall("int", {element}) : element);
+        printVariable(load, type.isIndex() ? makeCall("to_index", {element}) : element);
       })
       .Case([&](memref::StoreOp store) {
         os << '*' << getElementPlace(store.getMemRef(), store.getIndices()).text << " = "

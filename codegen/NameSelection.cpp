@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/NameSelection.h"
+#include "codegen/CudaTypes.h"
 #include "dialect/AttnTileDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -57,7 +58,7 @@ ArrayRef<StringRef> cuda::getReservedNames() {
       "min_signed", "min_unsigned", "minimum", "minimum_number", "mma", "mma_fma", "mma_tf32", "modulo",
       "modulo_unsigned", "multiply_high", "multiply_high_unsigned", "power", "round_to", "row_dot",
       "row_reduce", "row_reduce_max", "row_reduce_sum_partial", "shift_left", "shift_right",
-      "shift_right_unsigned", "store", "store_rounded", "store_rows", "store_via", "tanh_approx",
+      "shift_right_unsigned", "store", "store_rounded", "store_rows", "store_via", "tanh_approx", "to_index",
       "to_integer", "to_unsigned", "transpose", "wait_group", "warp_index", "wrap_abs", "wrap_add",
       "wrap_mul", "wrap_sub", "Max", "Sum", "round_integer_to"};
   return words;
@@ -161,12 +162,18 @@ void NameSelection::visit(Region &region, Names visible) {
   }
 }
 
+static bool isCastOfInt(Operation *op) {
+  return isa<arith::IndexCastOp, arith::IndexCastUIOp>(op) &&
+         getScalarType(op->getOperand(0).getType()) == getScalarType(op->getResult(0).getType());
+}
+
 void NameSelection::visit(Operation *op, Names &visible) {
   if (isInlined(op))
     return;
-  // The view of a buffer is the buffer.
-  if (auto cast = dyn_cast<memref::CastOp>(op)) {
-    names[cast.getResult()] = getName(cast.getSource()).str();
+  // The view of a buffer is the buffer; an index and an i32 are both an int.
+  if (isa<memref::CastOp>(op) || (isCastOfInt(op) && !getName(op->getOperand(0)).empty())) {
+    names[op->getResult(0)] = getName(op->getOperand(0)).str();
+    aliases.insert(op);
     return;
   }
   // A loop's variables are its results.

@@ -37,6 +37,8 @@ public:
 
   /// Whether the operation is printed where its result is used.
   bool isInlined(mlir::Operation *op) const { return inlined.contains(op); }
+  /// Whether the operation's result is called what its operand is, so that it needs no statement.
+  bool isAlias(mlir::Operation *op) const { return aliases.contains(op); }
 
 private:
   using Names = llvm::StringSet<>;
@@ -48,7 +50,7 @@ private:
   std::string getBaseName(mlir::Value value);
 
   llvm::DenseMap<mlir::Value, std::string> names;
-  llvm::DenseSet<mlir::Operation *> inlined;
+  llvm::DenseSet<mlir::Operation *> inlined, aliases;
   /// Operations printed as part of an inlined one, itself included.
   llvm::DenseMap<mlir::Operation *, int> sizes;
 };

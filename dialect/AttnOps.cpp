@@ -12,6 +12,7 @@
 
 #include "dialect/AttnDialect.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/CallInterfaces.h"
 
@@ -151,7 +152,7 @@ static LogicalResult verifyCaptureGradients(AttentionOpInterface op, StringRef l
 // Regions
 //===----------------------------------------------------------------------===//
 
-/// (A6): what a region may hold. Types are checked too, so that lowerings meet scalars only.
+/// (A6), (A8): what a region may hold. Types are checked too, so that lowerings meet scalars only.
 static LogicalResult verifyRegionOps(Operation *op, Region &region, StringRef name) {
   auto isScalar = [](Type type) { return type.isIntOrIndexOrFloat(); };
   WalkResult result = region.walk<WalkOrder::PreOrder>([&](Operation *nested) {
@@ -173,6 +174,14 @@ static LogicalResult verifyRegionOps(Operation *op, Region &region, StringRef na
     if (!scalarOperands || !llvm::all_of(nested->getResultTypes(), isScalar)) {
       op->emitOpError("expected '") << nested->getName() << "' in the " << name
                                     << " region to have scalar operands and results [A6]";
+      return WalkResult::interrupt();
+    }
+    APInt constant;
+    if (name != "ranges" && nested->getNumResults() == 1 && nested->getResult(0).getType().isIndex() &&
+        matchPattern(nested, m_ConstantInt(&constant)) && !constant.isSignedIntN(32) &&
+        !constant.isIntN(32)) {
+      op->emitOpError("expected index constants from -2^31 to 2^32 - 1 in the ")
+          << name << " region, since indices have 32 bits there, got " << constant.getSExtValue() << " [A8]";
       return WalkResult::interrupt();
     }
     return WalkResult::advance();

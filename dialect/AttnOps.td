@@ -86,7 +86,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     - (A5) the regions have the arguments and the result described above, in one block.
     - (A6) the regions hold only the operations listed above.
     - (A7) the scale is finite in the compute type.
-    - (A8) q_len and kv_len are at most 2^31 - 1: indices in regions have 32 bits.
+    - (A8) q_len and kv_len are at most 2^31 - 1, and index constants in score, mask and gradient are from -2^31 to 2^32 - 1:
+      indices in regions have 32 bits.
     - (A9) it has no attribute but the scale and those of other dialects (whose names have a dot): what nobody knows would be
       ignored.
 

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "passes/NarrowIndices.h"
 #include "passes/Passes.h"
 #include "passes/ReferenceBuilder.h"
 
@@ -251,6 +252,8 @@ LogicalResult attn::decomposeReference(func::FuncOp func, const ReferenceOptions
   if (options.f64Boundary && !func.isExternal())
     buildF64Boundary(func);
   for (Operation *op : ops) {
+    if (auto attention = dyn_cast<AttentionOpInterface>(op))
+      narrowIndices(attention);
     if (auto attention = dyn_cast<AttentionOp>(op))
       decomposeAttention(attention, options);
     else if (auto backward = dyn_cast<AttentionBackwardOp>(op))

@@ -16,6 +16,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/BufferTypes.h"
 #include "passes/ChooseSchedule.h"
+#include "passes/NarrowIndices.h"
 #include "passes/Passes.h"
 #include "passes/RegionUtils.h"
 
@@ -239,6 +240,7 @@ struct LowerOnlinePass : attn::impl::LowerOnlinePassBase<LowerOnlinePass> {
           failed(verifyTileBytes([&] { return op.emitOpError(); }, ShapeClass::get(op, op.getKind()),
                                  op.getSchedule())))
         return signalPassFailure();
+      narrowIndices(op);
       OpBuilder builder(op);
       switch (op.getKind()) {
       case KernelKind::forward:

@@ -7,11 +7,13 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Index/IR/IndexOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/NarrowIndices.h"
 #include "passes/Passes.h"
 #include "passes/TileKernel.h"
 
@@ -23,6 +25,41 @@ namespace attn {
 #include "passes/Passes.h.inc"
 } // namespace attn
 
+/// A kernel computes the ranges of a block in 32 bits, too. Captured "no limits" are clamped to what the
+/// lengths of any tensor that fits a GPU are below, and what is added to them does not overflow.
+static void narrowRanges(Region &region) {
+  constexpr int64_t limit = int64_t(1) << 30;
+  region.walk([&](Operation *op) {
+    OpBuilder builder(op);
+    auto constant = [&](Type type, int64_t value) -> Value {
+      return arith::ConstantOp::create(builder, op->getLoc(), builder.getIntegerAttr(type, value));
+    };
+    if (auto number = dyn_cast<arith::ConstantIndexOp>(op)) {
+      if (number.value() != static_cast<int32_t>(number.value()))
+        op->getResult(0).replaceAllUsesWith(constant(number.getType(), number.value() < 0 ? -limit : limit));
+      return;
+    }
+    if (!isa<arith::IndexCastOp, arith::IndexCastUIOp, index::CastSOp, index::CastUOp>(op) ||
+        !op->getResult(0).getType().isIndex())
+      return;
+    Value source = op->getOperand(0);
+    Type type = source.getType();
+    if (type.getIntOrFloatBitWidth() <= 32)
+      return;
+    // Only the result has the name of the value.
+    Location loc = op->getLoc();
+    if (auto name = dyn_cast<NameLoc>(loc))
+      loc = name.getChildLoc();
+    if (isa<arith::IndexCastUIOp, index::CastUOp>(op))
+      source = arith::MinUIOp::create(builder, loc, source, constant(type, limit));
+    else
+      source = arith::MinSIOp::create(builder, loc,
+                                      arith::MaxSIOp::create(builder, loc, source, constant(type, -limit)),
+                                      constant(type, limit));
+    op->setOperand(0, source);
+  });
+}
+
 namespace {
 struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnlineToTilePass> {
   using LowerOnlineToTilePassBase::LowerOnlineToTilePassBase;
@@ -32,6 +69,8 @@ struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnline
       return op.emitOpError("f64 tensors are for the CPU; convert them to f32 for a GPU");
     if (failed(verifyLoweredType(op, op.getElementType())) || failed(verifyInlinable(op)))
       return failure();
+    narrowIndices(op);
+    narrowRanges(op.getRanges());
     TileLoweringOptions options;
     options.aligned = aligned;
     switch (op.getKind()) {

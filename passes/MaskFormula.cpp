@@ -478,7 +478,7 @@ MaskFormula::OptionalForm MaskFormula::evaluateIntegerOp(OpResult value) {
 
   // A narrow type has to be proven not to wrap. Wider ones are taken not to where that could only happen for
   // lengths beyond 2^20; a hash of the positions wraps earlier, and means to.
-  unsigned width = ConstantIntRanges::getStorageBitwidth(value.getType());
+  unsigned width = isa<IndexType>(value.getType()) ? 32 : value.getType().getIntOrFloatBitWidth();
   auto fits = [&](const Interval &interval) {
     const Integer limit(int64_t(1) << (std::min(width, 63u) - 1));
     return interval.min >= -limit && interval.max < limit;

@@ -7,6 +7,7 @@
 
 #include "passes/UniformValues.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Index/IR/IndexOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -71,7 +72,54 @@ UniformValues::Facts UniformValues::computeFacts(Operation *op) {
   // condition that it stands under, or where there is no pair at all because a length is 0.
   if (result.mayFail && (result.usesLength || op->getBlock() != &mask))
     result.canHoist = false;
+  result.canHoist &= !dependsOnIndexWidth(op);
   return result;
+}
+
+static bool fits32(const ConstantIntRanges &range) {
+  return range.smin().isSignedIntN(32) && range.smax().isSignedIntN(32);
+}
+
+ConstantIntRanges UniformValues::getUsualRange(Value value) {
+  auto it = usualRanges.find(value);
+  if (it != usualRanges.end())
+    return it->second;
+
+  unsigned width = ConstantIntRanges::getStorageBitwidth(value.getType());
+  ConstantIntRanges range = ConstantIntRanges::maxRange(width);
+  if (width > 21) {
+    bool isNonNegative = isa<BlockArgument>(value) || isa_and_present<QLenOp, KvLenOp>(value.getDefiningOp());
+    APInt limit(width, 1 << 20);
+    range = ConstantIntRanges::fromSigned(isNonNegative ? APInt(width, 0) : -limit, limit);
+  }
+  if (auto inferable = dyn_cast_or_null<InferIntRangeInterface>(value.getDefiningOp());
+      inferable &&
+      llvm::all_of(inferable->getOperandTypes(), [](Type type) { return type.isIntOrIndex(); })) {
+    SmallVector<ConstantIntRanges> operands =
+        llvm::map_to_vector(inferable->getOperands(), [&](Value operand) { return getUsualRange(operand); });
+    inferable.inferResultRanges(operands, [&](Value result, const ConstantIntRanges &inferred) {
+      if (result == value)
+        range = inferred;
+    });
+  }
+  usualRanges.insert({value, range});
+  return range;
+}
+
+bool UniformValues::dependsOnIndexWidth(Operation *op) {
+  auto isIndex = [](Type type) { return type.isIndex(); };
+  if (op->getNumResults() != 1 || op->getNumOperands() == 0 || !llvm::all_of(op->getOperandTypes(), isIndex))
+    return false;
+  if (isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::ShLIOp, index::AddOp, index::SubOp,
+          index::MulOp, index::ShlOp>(op))
+    return !fits32(getUsualRange(op->getResult(0)));
+  if (isa<arith::DivUIOp, arith::RemUIOp, arith::ShRUIOp, arith::CeilDivUIOp, arith::IndexCastUIOp,
+          index::DivUOp, index::RemUOp, index::ShrUOp, index::CeilDivUOp, index::CastUOp>(op))
+    return llvm::any_of(op->getOperands(), [&](Value operand) {
+      ConstantIntRanges range = getUsualRange(operand);
+      return range.smin().isNegative() || !fits32(range);
+    });
+  return false;
 }
 
 //===----------------------------------------------------------------------===//

@@ -46,6 +46,11 @@ private:
   Facts getFacts(mlir::Value value);
   Facts getFacts(mlir::Operation *op);
   Facts computeFacts(mlir::Operation *op);
+  /// Whether arithmetic on indices, which the ranges compute in 64 bits, may come out differently in the 32
+  /// that a mask has: constants make it overflow at numbers below 2^20, as in a hash.
+  bool dependsOnIndexWidth(mlir::Operation *op);
+  /// The range of an integer of the mask region where arguments and captures are below 2^20 in magnitude.
+  mlir::ConstantIntRanges getUsualRange(mlir::Value value);
 
   template <typename LengthOp>
   mlir::Value getLength(mlir::Value &cached) {
@@ -60,6 +65,7 @@ private:
   mlir::IRMapping mapping;
   llvm::DenseMap<mlir::Operation *, Facts> facts;
   llvm::DenseMap<mlir::Value, mlir::IntegerValueRange> valueRanges;
+  llvm::DenseMap<mlir::Value, mlir::ConstantIntRanges> usualRanges;
   mlir::Value queryLength, keyLength;
 };
 } // namespace attn

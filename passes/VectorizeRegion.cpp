@@ -14,7 +14,6 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/RegionUtils.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
@@ -40,14 +39,8 @@ RegionVectorizer::RegionVectorizer(Region &region, const RegionContext &context,
 Value RegionVectorizer::broadcast(ImplicitLocOpBuilder &builder, Value value) {
   if (isVarying(value))
     return value;
-  if (isa<IndexType>(value.getType())) {
-    auto limit = [&](int64_t number) -> Value { return arith::ConstantIndexOp::create(builder, number); };
-    if (!fitsInt32.contains(value)) {
-      value = builder.createOrFold<arith::MaxSIOp>(value, limit(INT32_MIN));
-      value = builder.createOrFold<arith::MinSIOp>(value, limit(INT32_MAX));
-    }
+  if (isa<IndexType>(value.getType()))
     value = arith::IndexCastOp::create(builder, builder.getI32Type(), value);
-  }
   return vector::BroadcastOp::create(builder, VectorType::get({lanes}, value.getType()), value);
 }
 
@@ -124,40 +117,9 @@ void RegionVectorizer::evaluate(ImplicitLocOpBuilder &builder, Operation *op) {
   evaluateElementwise(builder, op);
 }
 
-/// `index` dialect operations compute on index only; their varying form is the arith operation on i32.
-static StringRef getElementwiseName(Operation *op) {
-  return llvm::StringSwitch<StringRef>(op->getName().getStringRef())
-      .Case("index.add", "arith.addi")
-      .Case("index.sub", "arith.subi")
-      .Case("index.mul", "arith.muli")
-      .Case("index.divs", "arith.divsi")
-      .Case("index.divu", "arith.divui")
-      .Case("index.ceildivs", "arith.ceildivsi")
-      .Case("index.ceildivu", "arith.ceildivui")
-      .Case("index.floordivs", "arith.floordivsi")
-      .Case("index.rems", "arith.remsi")
-      .Case("index.remu", "arith.remui")
-      .Case("index.maxs", "arith.maxsi")
-      .Case("index.maxu", "arith.maxui")
-      .Case("index.mins", "arith.minsi")
-      .Case("index.minu", "arith.minui")
-      .Case("index.shl", "arith.shli")
-      .Case("index.shrs", "arith.shrsi")
-      .Case("index.shru", "arith.shrui")
-      .Case("index.and", "arith.andi")
-      .Case("index.or", "arith.ori")
-      .Case("index.xor", "arith.xori")
-      .Case("index.cmp", "arith.cmpi")
-      .Case("index.casts", "arith.index_cast")
-      .Case("index.castu", "arith.index_castui")
-      .Default(op->getName().getStringRef());
-}
-
-/// `name` is one that `getElementwiseName` returns.
-static bool isIntegerDivision(StringRef name) {
-  return llvm::is_contained({"arith.divsi", "arith.divui", "arith.ceildivsi", "arith.ceildivui",
-                             "arith.floordivsi", "arith.remsi", "arith.remui"},
-                            name);
+static bool isIntegerDivision(Operation *op) {
+  return isa<arith::DivSIOp, arith::DivUIOp, arith::CeilDivSIOp, arith::CeilDivUIOp, arith::FloorDivSIOp,
+             arith::RemSIOp, arith::RemUIOp>(op);
 }
 
 /// `divisor`, with zeros replaced by ones.
@@ -177,12 +139,11 @@ static Value makeNonZero(ImplicitLocOpBuilder &builder, Value divisor) {
 
 void RegionVectorizer::evaluateElementwise(ImplicitLocOpBuilder &builder, Operation *op) {
   bool varying = llvm::any_of(op->getOperands(), [&](Value operand) { return isVarying(lookup(operand)); });
-  StringRef name = getElementwiseName(op);
 
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
     operands.push_back(varying ? lookupVector(builder, operand) : lookup(operand));
-  if (speculative && isIntegerDivision(name))
+  if (speculative && isIntegerDivision(op))
     operands.back() = makeNonZero(builder, operands.back());
 
   if (!varying) {
@@ -196,31 +157,14 @@ void RegionVectorizer::evaluateElementwise(ImplicitLocOpBuilder &builder, Operat
 
   SmallVector<Type> types = llvm::map_to_vector(
       op->getResultTypes(), [&](Type type) -> Type { return getVaryingType(type, lanes); });
-  // A cast to or from index is a cast to or from i32 here.
-  if (name == "arith.index_cast" || name == "arith.index_castui") {
-    unsigned from = getElementTypeOrSelf(operands[0].getType()).getIntOrFloatBitWidth();
-    unsigned to = getElementTypeOrSelf(types[0]).getIntOrFloatBitWidth();
-    if (from == to) {
-      values[op->getResult(0)] = operands[0];
-      return;
-    }
-    name = from > to ? "arith.trunci" : name == "arith.index_cast" ? "arith.extsi" : "arith.extui";
+  // Varying indices are i32 already.
+  if (isa<arith::IndexCastOp>(op)) {
+    values[op->getResult(0)] = operands[0];
+    return;
   }
-  OperationState state(op->getLoc(), name, operands, types);
-  if (name == op->getName().getStringRef()) {
-    state.propertiesAttr = op->getPropertiesAsAttribute();
-    state.attributes = op->getDiscardableAttrDictionary();
-  } else if (auto predicate = op->getAttr("pred")) {
-    // index.cmp and arith.cmpi name their predicates alike, in the same order of the signed and unsigned
-    // ones.
-    std::string text;
-    llvm::raw_string_ostream(text) << predicate;
-    StringRef keyword = StringRef(text).rsplit(' ').second;
-    keyword.consume_back(">");
-    std::optional<arith::CmpIPredicate> symbol = arith::symbolizeCmpIPredicate(keyword);
-    assert(symbol && "unknown predicate of index.cmp");
-    state.addAttribute("predicate", arith::CmpIPredicateAttr::get(op->getContext(), *symbol));
-  }
+  OperationState state(op->getLoc(), op->getName(), operands, types);
+  state.propertiesAttr = op->getPropertiesAsAttribute();
+  state.attributes = op->getDiscardableAttrDictionary();
   Operation *vectorized = builder.create(state);
   for (auto [result, value] : llvm::zip(op->getResults(), vectorized->getResults()))
     values[result] = value;

@@ -31,9 +31,8 @@ struct RegionContext {
 /// per-column, and per-element parts; it also hoists reads of captures, which no later pass could (a store to
 /// a tile might alias them).
 ///
-/// Varying values of index type are i32 vectors: a region's indices are computed in 32 bits, addresses in 64.
-/// A uniform index that is combined with a varying one is saturated to 32 bits first, so that a captured "no
-/// limit" stays one.
+/// Varying values of index type are i32 vectors. Arithmetic on indices has been narrowed to i32 before (see
+/// NarrowIndices.h), but in a ranges region, whose values are all uniform and have 64 bits.
 ///
 /// `scf.if` on a varying condition becomes selects. What it guarded is then evaluated for every lane, so
 /// reads of captures are clamped into bounds and integer divisors of zero are replaced by one wherever
@@ -47,11 +46,7 @@ public:
   RegionVectorizer(mlir::Region &region, const RegionContext &context, int64_t lanes, bool alwaysSpeculative);
 
   /// Gives argument `index` of the region a value: of the argument's type, or a vector.
-  /// A batch, head or position is taken to fit 32 bits.
-  void bind(unsigned index, mlir::Value value) {
-    values[region.getArgument(index)] = value;
-    fitsInt32.insert(value);
-  }
+  void bind(unsigned index, mlir::Value value) { values[region.getArgument(index)] = value; }
 
   /// Evaluates every top-level operation whose operands are known by now. Gradient accumulations wait for
   /// `finish`.
@@ -73,7 +68,7 @@ public:
   AccumulateFn accumulate;
 
 private:
-  /// `value` as a vector; an index is saturated to 32 bits where it may not fit.
+  /// `value` as a vector; an index, one below 2^31, as one of i32.
   mlir::Value broadcast(mlir::ImplicitLocOpBuilder &builder, mlir::Value value);
   mlir::Value lookup(mlir::Value value) const;
   mlir::Value lookupVector(mlir::ImplicitLocOpBuilder &builder, mlir::Value value);
@@ -94,7 +89,6 @@ private:
   /// The conjunction of the varying conditions of the enclosing scf.if operations; null outside any.
   mlir::Value active;
   llvm::DenseMap<mlir::Value, mlir::Value> values;
-  llvm::DenseSet<mlir::Value> fitsInt32;
   llvm::SmallPtrSet<mlir::Operation *, 16> done;
 };
 

@@ -33,7 +33,7 @@ gpu.module @kernels {
     %statistics = attn_tile.fragment_alloc "statistics" : !rows
     // CHECK: const int h = int(blockIdx.y);
     // CHECK: RowVector<float, 64, 4, 1> statistics;
-    // CHECK-NEXT: const int length = int(load(lengths, b_index));
+    // CHECK-NEXT: const int length = to_index(load(lengths, b_index));
     // CHECK-NEXT: const float offset = *bias;
     %length = memref.load %lengths[%b_index] : memref<?xindex>
     %offset = memref.load %bias[] : memref<f32>

@@ -494,3 +494,16 @@ func.func @attribute_of_another_dialect(%q: !q) {
   attn.attention %q, %q, %q {profiler.id = 3 : i64} : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
   return
 }
+
+// -----
+
+func.func @index_constant(%q: tensor<1x1x4x8xf32>, %k: tensor<1x1x4x8xf32>, %v: tensor<1x1x4x8xf32>) {
+  // expected-error @+1 {{expected index constants from -2^31 to 2^32 - 1 in the mask region, since indices have 32 bits there, got 4294967296 [A8]}}
+  %out, %lse = attn.attention %q, %k, %v
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %far = arith.constant 4294967296 : index
+      %keep = arith.cmpi slt, %kv_idx, %far : index
+      attn.yield %keep : i1
+    } : (tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>) -> (tensor<1x1x4x8xf32>, tensor<1x1x4xf32>)
+  return
+}

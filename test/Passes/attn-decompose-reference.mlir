@@ -34,11 +34,15 @@
 // CHECK:                 %[[I:.*]] = linalg.index 0
 // CHECK:                 %[[QI:.*]] = arith.addi %[[BEGIN]], %[[I]] : index
 // CHECK:                 %[[J:.*]] = linalg.index 1
-// CHECK:                 %[[KEEP:.*]] = arith.cmpi sle, %[[J]], %[[QI]] : index
+// Indices have 32 bits.
+// CHECK-DAG:             %[[QI32:.*]] = arith.index_cast %[[QI]] : index to i32
+// CHECK-DAG:             %[[J32:.*]] = arith.index_cast %[[J]] : index to i32
+// CHECK:                 %[[KEEP:.*]] = arith.cmpi sle, %[[J32]], %[[QI32]] : i32
 // CHECK:                 %[[SCORED:.*]] = scf.if %[[KEEP]] -> (f32) {
 // CHECK:                   %[[SLOPE:.*]] = tensor.extract %[[SLOPES]][%[[H]]] : tensor<?xbf16>
 // CHECK:                   arith.extf %[[SLOPE]] : bf16 to f32
-// CHECK:                   arith.subi %[[KV_LEN]], %[[J]] : index
+// CHECK:                   %[[KV_LEN32:.*]] = arith.index_cast %[[KV_LEN]] : index to i32
+// CHECK:                   arith.subi %[[KV_LEN32]], %{{.*}} : i32
 // CHECK:                   arith.constant 1.000000e-01 : f32
 // CHECK:                 } else {
 // CHECK:                   %[[INF:.*]] = arith.constant 0xFF800000 : f32

@@ -251,7 +251,7 @@ func.func @branch(%q: !q, %k: !k, %lse: !l, %delta: !l, %d_out: !q, %cap: f32) -
 
 // A branch that all lanes take alike stays one; the addition stands in it.
 // CHECK-LABEL: func @uniform_branch(
-// CHECK: %[[CONDITION:.*]] = arith.cmpi eq, %{{.*}} : index
+// CHECK: %[[CONDITION:.*]] = arith.cmpi eq, %{{.*}} : i32
 // CHECK: scf.if %[[CONDITION]] {
 // CHECK: %[[WIDE:.*]] = vector.reduction <add>, %{{.*}} : vector<4xf64>
 // CHECK: %[[SUM:.*]] = arith.truncf %[[WIDE]]

@@ -193,3 +193,36 @@ func.func @delta(%d_out: tensor<1x4x?x64xbf16>, %out: tensor<1x4x?x64xbf16>) -> 
   %delta = attn.delta %d_out, %out : tensor<1x4x?x64xbf16>, tensor<1x4x?xf32>
   return %delta : tensor<1x4x?xf32>
 }
+
+// -----
+
+// A captured "no limit" stays one in 32 bits: in the ranges it is clamped to 2^30, so that nothing overflows when a position
+// is added; in the mask it is saturated.
+!t = tensor<1x4x?x64xbf16>
+// CHECK-LABEL: gpu.func @limit_forward(
+// CHECK: %[[READ:.*]] = memref.load %{{.*}}[] : memref<i64
+// CHECK: %[[ABOVE:.*]] = arith.maxsi %[[READ]], %c-1073741824_i64 : i64
+// CHECK: %[[CLAMPED:.*]] = arith.minsi %[[ABOVE]], %c1073741824_i64 : i64
+// CHECK: %[[INDEX:.*]] = arith.index_cast %[[CLAMPED]] : i64 to index
+// CHECK: arith.minsi %[[INDEX]], %c1073741824 : index
+// CHECK: attn_tile.map outs(%scores
+// CHECK: arith.constant 2147483647 : i64
+// CHECK: arith.trunci %{{.*}} : i64 to i32
+// CHECK: arith.cmpi slt, %{{.*}} : i32
+func.func @limit(%q: !t, %limit: tensor<i64>) -> !t {
+  %out, %lse = attn.online_attention forward %q, %q, %q captures(%limit : tensor<i64>) schedule(<block_m = 64, block_n = 64, warps = 4>)
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %wide = tensor.extract %limit[] : tensor<i64>
+      %far = arith.index_cast %wide : i64 to index
+      %keep = arith.cmpi slt, %kv_idx, %far : index
+      attn.yield %keep : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %wide = tensor.extract %limit[] : tensor<i64>
+      %far = arith.index_cast %wide : i64 to index
+      %c0 = arith.constant 0 : index
+      %most = arith.constant 8589934592 : index
+      %last = arith.minsi %far, %most : index
+      attn.yield_ranges visited(%c0 to %last) masked(%c0 to %last)
+    } : (!t, !t, !t) -> (!t, tensor<1x4x?xf32>)
+  return %out : !t
+}

@@ -282,7 +282,7 @@ func.func @clamped_under_mask(%q: !q, %k: !k, %columns: tensor<?xf32>) -> !q {
 
 // A branch on what all lanes agree on stays a branch.
 // CHECK-LABEL: func @uniform_if(
-// CHECK: %[[CONDITION:.*]] = arith.cmpi eq, %{{.*}} : index
+// CHECK: %[[CONDITION:.*]] = arith.cmpi eq, %{{.*}} : i32
 // CHECK: scf.if %[[CONDITION]] -> (vector<4xf32>) {
 // CHECK: math.tanh %{{.*}} : vector<4xf32>
 // CHECK: } else {
@@ -388,7 +388,9 @@ func.func @index_dialect(%q: !q, %k: !k) -> !q {
 // CHECK-DAG: %[[Q_LEN:.*]] = tensor.dim %[[Q]], %c2
 // CHECK-DAG: %[[KV_LEN:.*]] = tensor.dim %[[K]], %c2
 // CHECK: scf.forall
-// CHECK: arith.subi %[[KV_LEN]], %[[Q_LEN]]
+// CHECK-DAG: %[[KV_LEN32:.*]] = arith.index_cast %[[KV_LEN]] : index to i32
+// CHECK-DAG: %[[Q_LEN32:.*]] = arith.index_cast %[[Q_LEN]] : index to i32
+// CHECK: arith.subi %[[KV_LEN32]], %[[Q_LEN32]]
 func.func @lengths(%q: !q, %k: !k) -> !q {
   %out, %lse = attn.online_attention forward %q, %k, %k schedule(#tile)
     score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {

@@ -218,6 +218,22 @@ TEST_F(MaskStructureTest, Hash) {
                .str(),
            Expect::unknown);
   }
+  // An index has 32 bits; so has what is uniform but no formula.
+  expect(R"(%c = arith.constant 2654435761 : index
+            %shift = arith.constant 31 : index
+            %zero = arith.constant 0 : index
+            %sum = arith.addi %q, %kv : index
+            %hash = arith.muli %sum, %c : index
+            %high = arith.shrui %hash, %shift : index
+            %keep = arith.cmpi eq, %high, %zero : index)",
+         Expect::unknown);
+  expect(R"(%c = arith.constant 2654435761 : index
+            %shift = arith.constant 31 : index
+            %zero = arith.constant 0 : index
+            %hash = index.mul %h, %c
+            %high = index.shru %hash, %shift
+            %keep = arith.cmpi eq, %high, %zero : index)",
+         Expect::unknown);
 }
 
 /// What a narrow type wraps is not understood, and what an index multiplies by a capture neither.

@@ -416,7 +416,7 @@ std::string RegionWriter::comparison() {
   };
   static constexpr const char *predicates[] = {"slt", "sle", "sgt", "sge"};
   const char *predicate = random.oneOf(predicates);
-  switch (random.below(14)) {
+  switch (random.below(15)) {
   case 0:
   case 1:
     return compare("sle", "%j", "%i");
@@ -451,6 +451,12 @@ std::string RegionWriter::comparison() {
     return readBit();
   case 12: // a slope
     return compare(predicate, arithmetic("mul", "%j", integer(2)), arithmetic("add", "%i", integer(size)));
+  case 13: { // a hash, which wraps in 32 bits
+    Text first = arithmetic("mul", random.chance(50) ? "%i" : "%h", integer(2654435761));
+    Text hash = arithmetic("mul", arithmetic("add", first, "%j"), integer(2246822519));
+    Text bit = define("arith.shrui " + hash + ", " + integer(31) + " : index");
+    return compare("eq", bit, integer(0));
+  }
   default:
     return compare(predicate, random.chance(50) ? "%i" : "%j", integer(size));
   }

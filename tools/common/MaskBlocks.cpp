@@ -12,6 +12,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/NarrowIndices.h"
 #include "passes/RegionUtils.h"
 
 using namespace mlir;
@@ -78,6 +79,8 @@ struct Probe {
 func::FuncOp attn::buildMaskCounts(func::FuncOp original, Operation *attention) {
   auto op = cast<AttentionOpInterface>(attention);
   Probe probe(original, attention, kMaskCountsName, 4);
+  OwningOpRef<Operation *> narrow(attention->clone());
+  narrowIndices(cast<AttentionOpInterface>(*narrow));
   ImplicitLocOpBuilder &b = probe.builder;
   Value batch = probe.extra[0], head = probe.extra[1], blockM = probe.extra[2], blockN = probe.extra[3];
   Value qLen = probe.getSize(op.getQuery(), 2), kvLen = probe.getSize(op.getKey(), 2);
@@ -119,7 +122,8 @@ func::FuncOp attn::buildMaskCounts(func::FuncOp original, Operation *attention) 
                         return loop(kBegin, kEnd, sum, [&](Value key, Value rowSum) -> Value {
                           SmallVector<Value> arguments{batch, head, query, key};
                           llvm::append_range(arguments, captures);
-                          Value keep = inlineRegion(b, op.getMask(), arguments, inlining);
+                          Value keep = inlineRegion(b, cast<AttentionOpInterface>(*narrow).getMask(),
+                                                    arguments, inlining);
                           return arith::AddIOp::create(b, rowSum, arith::ExtUIOp::create(b, i64, keep));
                         });
                       });

@@ -56,6 +56,11 @@ constexpr int bit_width = 8 * int(sizeof(T));
 // Integers
 //===----------------------------------------------------------------------===//
 
+/// A captured index: saturated, so that a "no limit" stays one.
+__device__ __forceinline__ int to_index(int64 value) {
+  return value > 2147483647ll ? 2147483647 : value < -2147483647ll ? -2147483647 - 1 : int(value);
+}
+
 template <typename T>
 __device__ __forceinline__ T wrap_add(T a, T b) {
   return T(WideUnsigned<T>(a) + WideUnsigned<T>(b));
