@@ -110,7 +110,7 @@ private:
 LogicalResult LoopOutliner::collectCaptures() {
   SetVector<Value> outside;
   getUsedValuesDefinedAbove(loop->getRegions(), outside);
-  for (auto bounds : {*loop.getLoopLowerBounds(), *loop.getLoopUpperBounds(), *loop.getLoopSteps()})
+  for (const auto &bounds : {*loop.getLoopLowerBounds(), *loop.getLoopUpperBounds(), *loop.getLoopSteps()})
     for (OpFoldResult bound : bounds)
       if (auto value = dyn_cast<Value>(bound))
         outside.insert(value);

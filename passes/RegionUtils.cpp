@@ -7,6 +7,7 @@
 
 #include "passes/RegionUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -191,6 +192,27 @@ LogicalResult attn::verifyInlinable(Operation *op) {
   WalkResult result = op->walk([&](CallOpInterface call) {
     op->emitOpError("expected no calls in its regions, got '")
         << call->getName() << "'; inline what it calls first (--inline)";
+    return WalkResult::interrupt();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  auto isUnsupported = [](Type type) {
+    return isa<FloatType>(type) && !isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(type);
+  };
+  result = op->walk([&](Operation *nested) {
+    if (isa<math::IPowIOp>(nested)) {
+      op->emitOpError("has '")
+          << nested->getName()
+          << "' in its regions, which no lowering has a form of; multiply, or use math.fpowi";
+      return WalkResult::interrupt();
+    }
+    SmallVector<Type> types(nested->getOperandTypes());
+    llvm::append_range(types, nested->getResultTypes());
+    auto *type = llvm::find_if(types, isUnsupported);
+    if (nested == op || type == types.end())
+      return WalkResult::advance();
+    op->emitOpError("has '") << nested->getName() << "' of " << *type
+                             << " in its regions, which no lowering computes in; use f16, bf16, f32 or f64";
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());

@@ -55,7 +55,8 @@ llvm::SmallVector<mlir::Value> inlineRanges(mlir::OpBuilder &builder, mlir::Regi
 /// Reports an element type of query, key and value that no lowering knows yet.
 mlir::LogicalResult verifyLoweredType(mlir::Operation *op, mlir::Type elementType);
 
-/// Reports the operations of the op's regions that `inlineRegion` cannot clone: calls that were not inlined.
+/// Reports the operations of the op's regions that `inlineRegion` cannot clone, which are calls that were not
+/// inlined, and those that no lowering has a form of.
 mlir::LogicalResult verifyInlinable(mlir::Operation *op);
 } // namespace attn
 

@@ -93,6 +93,30 @@
 // REPEAT: attn-run: --repeat: expected at least 0, got -3
 // RUN: not attn-run %s --entry=one --order=sideways 2>&1 | FileCheck %s --check-prefix=ORDER --match-full-lines
 // ORDER: attn-run: --order: expected query-outer or key-outer, got 'sideways'
+// RUN: not attn-run %s --entry=one --input= 2>&1 | FileCheck %s --check-prefix=NOINPUT --match-full-lines
+// NOINPUT: attn-run: --input: expected a file or a number, got ''
+// RUN: not attn-run %s --entry=one --input k= 2>&1 | FileCheck %s --check-prefix=NOINPUTOF --match-full-lines
+// NOINPUTOF: attn-run: --input: expected a file or a number, got 'k='
+// RUN: not attn-run %s --entry=one --output= 2>&1 | FileCheck %s --check-prefix=NOOUTPUT
+// NOOUTPUT: attn-run: --output: expected a file, got ''
+// RUN: not attn-run %s --entry=one --mask-block=8 2>&1 | FileCheck %s --check-prefix=NOMASK --match-full-lines
+// NOMASK: attn-run: --mask-block: is about --print-mask, which is not given
+// RUN: not attn-run %s --entry=one --mask-head=1 2>&1 | FileCheck %s --check-prefix=NOMASKHEAD --match-full-lines
+// NOMASKHEAD: attn-run: --mask-head: is about --print-mask, which is not given
+// RUN: not attn-run %s --entry=one --print-mask --mask-block=0 2>&1 | FileCheck %s --check-prefix=MASKBLOCK --match-full-lines
+// MASKBLOCK: attn-run: --mask-block: expected at least 1, got 0
+
+// What cannot be compiled is said before inputs are listed.
+// RUN: not attn-run %s --entry=one --block-m=7 2>&1 | FileCheck %s --check-prefix=FIRST
+// RUN: not attn-run %s --entry=one --block-m=7 --explain 2>&1 | FileCheck %s --check-prefix=FIRST
+// RUN: not attn-run %s --entry=one --target=pentium 2>&1 | FileCheck %s --check-prefix=FIRST
+// FIRST-NOT: input %q
+
+// Who reads the output may stop reading it; what cannot be written is an error.
+// RUN: %python -c "import signal, subprocess, sys; signal.signal(signal.SIGPIPE, signal.SIG_IGN); p = subprocess.Popen(['attn-run', sys.argv[1], '--entry=one'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=False); p.stdout.close(); assert p.stderr.read() == b''" %s
+// RUN: not attn-run %s --entry=one 2>&1 >/dev/full | FileCheck %s --check-prefix=DISK
+// DISK: attn-run: cannot write the output: No space left on device
+
 // RUN: not attn-run %s --entry=one --print-mask --mask-head=4 2>&1 | FileCheck %s --check-prefix=MASKHEAD
 // MASKHEAD: attn-run: --mask-head: expected a number from 0 to 3, got 4
 // RUN: not attn-run %s --entry=two --shape table=1 --print-mask --q-len=100000000 2>&1 | FileCheck %s --check-prefix=PAIRS
@@ -107,6 +131,10 @@
 // What the verifier accepts and no lowering does, and what has no derivative.
 // RUN: not attn-run %t/f8.mlir 2>&1 | FileCheck %s --check-prefix=F8
 // F8: attn-run: {{.*}}f8.mlir:3:{{[0-9]+}}: 'attn.attention' op f8E4M3FN tensors are not lowered yet
+// RUN: not attn-run %t/f80.mlir 2>&1 | FileCheck %s --check-prefix=F80
+// F80: 'attn.attention' op has 'arith.extf' of 'f80' in its regions, which no lowering computes in; use f16, bf16, f32 or f64
+// RUN: not attn-run %t/powers.mlir 2>&1 | FileCheck %s --check-prefix=IPOWI
+// IPOWI: 'attn.attention' op has 'math.ipowi' in its regions, which no lowering has a form of; multiply, or use math.fpowi
 // RUN: not attn-run %t/two_ops.mlir --backward 2>&1 | FileCheck %s --check-prefix=TWOOPS
 // TWOOPS: attn-run: {{.*}}two_ops.mlir:{{.*}}
 

@@ -11,7 +11,7 @@
 // TEXT-NEXT:         █··▒▒·
 // TEXT-NEXT:         █···▒▒
 // TEXT-NEXT:   query
-// TEXT-NEXT:  █  full: no mask needed (5)
+// TEXT-NEXT:  █  full: every pair is kept (5)
 // TEXT-NEXT:  ▒  partial: the mask is evaluated (10)
 // TEXT-NEXT:  ·  empty: skipped (21)
 // TEXT-NEXT:plan: visits 15 blocks, none of them empty;
@@ -34,7 +34,7 @@
 // SVG: mask of @sink_window, batch entry 0, head 0
 // SVG: key index
 // SVG: query index
-// SVG: full: no mask needed (5)
+// SVG: full: every pair is kept (5)
 // SVG: partial: the mask is evaluated (10)
 
 // Key 0 and 1, and the query's own and the two before it.

@@ -123,9 +123,9 @@ static void runBenchmark(benchmark::State &state, const MakeRun &makeRun, const 
 }
 
 static void registerCase(const std::string &name, MakeRun run, MakeRun full, const ProgramOptions &options) {
-  benchmark::RegisterBenchmark(
-      name.c_str(),
-      [run, full, options](benchmark::State &state) { runBenchmark(state, run, full, options); })
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [run = std::move(run), full = std::move(full), options](
+                                   benchmark::State &state) { runBenchmark(state, run, full, options); })
       ->UseManualTime()
       ->Unit(benchmark::kMillisecond);
 }

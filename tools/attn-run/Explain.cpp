@@ -12,6 +12,7 @@
 #include "tools/common/MachinePeak.h"
 #include "tools/common/Plan.h"
 #include "tools/common/Quantity.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace attn;
@@ -116,7 +117,7 @@ static void printRanges(Table &table, OnlineAttentionOp op, const EntryPoint &en
 static void printCost(Table &table, const AttentionCost &cost, const MachinePeak *machine, int threads) {
   auto percent = [](double part, double whole) { return whole > 0 ? 100 * part / whole : 0.0; };
   const BlockCounts &blocks = cost.blocks;
-  auto whole = [](double count) { return static_cast<long long>(count + 0.5); };
+  auto whole = [](double count) { return std::llround(count); };
   table.row("blocks") << whole(blocks.total) << " in all: " << whole(blocks.visited)
                       << llvm::format(" visited (%.1f%%), of which ", percent(blocks.visited, blocks.total))
                       << whole(blocks.visited - blocks.partial) << " full and " << whole(blocks.partial)

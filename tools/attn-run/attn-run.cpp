@@ -5,12 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/jit/HostTarget.h"
 #include "tools/attn-run/Check.h"
 #include "tools/attn-run/Explain.h"
 #include "tools/attn-run/PrintMask.h"
 #include "tools/common/Backward.h"
 #include "tools/common/Inputs.h"
 #include "tools/common/Npy.h"
+#include "tools/common/Plan.h"
 #include "tools/common/Program.h"
 #include "tools/common/Quantity.h"
 #include "tools/common/Stopwatch.h"
@@ -146,6 +148,16 @@ static llvm::Expected<ProgramOptions> getProgramOptions() {
   return options;
 }
 
+/// Options that say how something is done that is not done.
+static llvm::Error checkCombinations() {
+  for (const cl::opt<int64_t> *option : {&maskBlock, &maskBatch, &maskHead})
+    if (option->getNumOccurrences() && !maskPicture.getNumOccurrences())
+      return makeError("--%s: is about --print-mask, which is not given", option->ArgStr.str().c_str());
+  if (maskBlock.getNumOccurrences() && maskBlock < 1)
+    return makeError("--mask-block: expected at least 1, got %lld", static_cast<long long>(maskBlock));
+  return llvm::Error::success();
+}
+
 /// Pictures and tables need no run of the attention itself.
 static bool onlyShows() {
   return (explainPlan || maskPicture.getNumOccurrences()) && !check && outputs.empty() && repeat == 0;
@@ -190,6 +202,8 @@ static llvm::Expected<SmallVector<std::string>> assignOutputs(const EntryPoint &
   unsigned position = 0;
   for (StringRef text : outputs) {
     auto [name, file] = splitName(text, [&](StringRef word) { return entry.findResult(word).has_value(); });
+    if (file.empty())
+      return makeError("--output: expected a file, got '%s'", text.str().c_str());
     unsigned result = name.empty() ? position++ : *entry.findResult(name);
     if (result >= files.size())
       return makeError("--output: got %zu files for the %zu results of @%s", outputs.size(), files.size(),
@@ -199,8 +213,8 @@ static llvm::Expected<SmallVector<std::string>> assignOutputs(const EntryPoint &
   return files;
 }
 
-static llvm::Error runEntry(const EntryPoint &entry, const SizeResolver &sizes, const Inputs &inputs,
-                            const ProgramOptions &options, bool &passes) {
+static llvm::Error runEntry(const EntryPoint &entry, const Program &program, const SizeResolver &sizes,
+                            const Inputs &inputs, const ProgramOptions &options, bool &passes) {
   llvm::Expected<SmallVector<std::string>> files = assignOutputs(entry);
   if (!files)
     return files.takeError();
@@ -222,17 +236,11 @@ static llvm::Error runEntry(const EntryPoint &entry, const SizeResolver &sizes, 
   for (const HostTensor &tensor : inputs.tensors)
     arguments.push_back(&tensor);
 
-  Stopwatch watch;
-  llvm::Expected<Program> program =
-      Program::compile(OwningOpRef<ModuleOp>(ModuleOp(*entry.module).clone()), options);
-  if (!program)
-    return program.takeError();
-  llvm::outs() << "compiled in " << formatSeconds(watch.getSeconds()) << '\n';
   StringRef name = entry.getFunction().getName();
-  if (llvm::Error error = program->call(name, arguments, results))
+  if (llvm::Error error = program.call(name, arguments, results))
     return error;
   if (repeat > 0)
-    if (llvm::Error error = runRepeatedly(*program, name, arguments, results))
+    if (llvm::Error error = runRepeatedly(program, name, arguments, results))
       return error;
   for (auto [index, result] : llvm::enumerate(results))
     llvm::outs() << "result %" << entry.resultNames[index] << "  "
@@ -243,7 +251,7 @@ static llvm::Error runEntry(const EntryPoint &entry, const SizeResolver &sizes, 
         return error;
   if (!check)
     return llvm::Error::success();
-  llvm::Expected<bool> holds = checkResults(llvm::outs(), entry, *program, inputs.tensors, results, options);
+  llvm::Expected<bool> holds = checkResults(llvm::outs(), entry, program, inputs.tensors, results, options);
   if (!holds)
     return holds.takeError();
   passes &= *holds;
@@ -256,6 +264,14 @@ static llvm::Error run(MLIRContext *context, bool &passes) {
   llvm::Expected<ProgramOptions> options = getProgramOptions();
   if (!options)
     return options.takeError();
+  if (llvm::Error error = checkCombinations())
+    return error;
+  context->loadDialect<AttnDialect>(); // whose attribute the target is
+  llvm::Expected<TargetAttr> machine = getTarget(context, *options);
+  if (!machine)
+    return machine.takeError();
+  if (!onlyShows() && !canRunOnHost(machine->getArch()))
+    return makeError("--target: this machine does not run code for %s", target.c_str());
   llvm::Expected<EntryPoint> entry = parseEntryPoint(context, inputFile, entryName);
   if (!entry)
     return entry.takeError();
@@ -270,6 +286,21 @@ static llvm::Error run(MLIRContext *context, bool &passes) {
   llvm::Expected<Inputs> inputs = makeInputs(*entry, sizes, getInputRequest());
   if (!inputs)
     return inputs.takeError();
+  // Before anything is printed, so that an error stands alone.
+  std::optional<Program> program;
+  Stopwatch watch;
+  if (onlyShows()) {
+    llvm::Expected<PlannedEntry> planned = PlannedEntry::create(*entry, sizes, *options);
+    if (!planned)
+      return planned.takeError();
+  } else {
+    llvm::Expected<Program> compiled =
+        Program::compile(OwningOpRef<ModuleOp>(ModuleOp(*entry->module).clone()), *options);
+    if (!compiled)
+      return compiled.takeError();
+    program = std::move(*compiled);
+  }
+  double seconds = watch.getSeconds();
   llvm::outs() << '@' << entry->getFunction().getName() << '\n';
   for (auto [index, tensor] : llvm::enumerate(inputs->tensors))
     llvm::outs() << "input %" << entry->argNames[index] << "  "
@@ -286,7 +317,10 @@ static llvm::Error run(MLIRContext *context, bool &passes) {
       return sound.takeError();
     passes &= *sound;
   }
-  return onlyShows() ? llvm::Error::success() : runEntry(*entry, sizes, *inputs, *options, passes);
+  if (!program)
+    return llvm::Error::success();
+  llvm::outs() << "compiled in " << formatSeconds(seconds) << '\n';
+  return runEntry(*entry, *program, sizes, *inputs, *options, passes);
 }
 
 [[noreturn]] static void exitOutOfMemory(void *, const char *reason, bool) {
@@ -306,7 +340,15 @@ int main(int argc, char **argv) {
   if (llvm::Error error = run(&context, passes)) {
     llvm::outs().flush();
     llvm::errs() << "attn-run: " << llvm::toString(std::move(error)) << '\n';
-    return 1;
+    passes = false;
+  }
+  llvm::outs().flush();
+  if (std::error_code error = llvm::outs().error()) {
+    llvm::outs().clear_error(); // which the stream would end the process with
+    // A reader that has seen enough is no error to report.
+    if (error != std::errc::broken_pipe)
+      llvm::errs() << "attn-run: cannot write the output: " << error.message() << '\n';
+    passes = false;
   }
   return passes ? 0 : 1;
 }

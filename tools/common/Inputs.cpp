@@ -133,6 +133,8 @@ llvm::Expected<Inputs> attn::makeInputs(const EntryPoint &entry, SizeResolver &s
   unsigned position = 0;
   for (StringRef text : request.inputs) {
     auto [name, rest] = splitName(text, [&](StringRef word) { return entry.findArgument(word).has_value(); });
+    if (rest.empty())
+      return makeError("--input: expected a file or a number, got '%s'", text.str().c_str());
     unsigned argument = name.empty() ? position++ : *entry.findArgument(name);
     if (argument >= numArguments)
       return makeError("--input: got %zu files for the %u arguments of @%s (%s)", request.inputs.size(),

@@ -46,7 +46,7 @@ static std::array<int64_t, numLooks> countLooks(const MaskBlocks &blocks) {
 
 static StringRef getText(Look look) {
   constexpr StringLiteral texts[] = {"empty: skipped", "partial: the mask is evaluated",
-                                     "full: no mask needed", "empty, but visited by the plan",
+                                     "full: every pair is kept", "empty, but visited by the plan",
                                      "WRONG: the plan skips or does not mask it"};
   return texts[look];
 }
@@ -199,20 +199,30 @@ void attn::printMaskSvg(llvm::raw_ostream &os, const MaskBlocks &blocks, StringR
        << content << "</text>\n";
   };
   int64_t tick = chooseTick(std::max(blocks.qLen, blocks.kvLen));
-  for (int64_t key = 0; key <= blocks.kvLen; key += tick) {
+  // An axis that is too short for a second tick has one at its end.
+  auto getTicks = [&](int64_t length) {
+    SmallVector<int64_t> ticks;
+    for (int64_t index = 0; index <= length; index += tick)
+      ticks.push_back(index);
+    if (ticks.size() == 1 && length > 0 && static_cast<double>(length) * scale > 12)
+      ticks.push_back(length);
+    return ticks;
+  };
+  for (int64_t key : getTicks(blocks.kvLen)) {
     double x = left + static_cast<double>(key) * scale;
     os << llvm::format("<path d=\"M%.1f %.1fv-5\" stroke=\"#5f6368\"/>\n", x, top);
     text(x, top - 8, "middle", llvm::Twine(key));
   }
-  for (int64_t query = 0; query <= blocks.qLen; query += tick) {
+  for (int64_t query : getTicks(blocks.qLen)) {
     double y = top + static_cast<double>(query) * scale;
     os << llvm::format("<path d=\"M%.1f %.1fh-5\" stroke=\"#5f6368\"/>\n", left, y);
     text(left - 8, y + 4, "end", llvm::Twine(query));
   }
-  text(left + width / 2, top - 26, "middle", "key index");
+  // At the origin, where they have room however short an axis is.
+  text(left, top - 26, "start", "key index");
   std::string rotation;
-  llvm::raw_string_ostream(rotation) << llvm::format(" transform=\"rotate(-90 18 %.1f)\"", top + height / 2);
-  text(18, top + height / 2, "middle", "query index", rotation);
+  llvm::raw_string_ostream(rotation) << llvm::format(" transform=\"rotate(-90 18 %.1f)\"", top);
+  text(18, top, "end", "query index", rotation);
 
   double y = legendTop;
   for (Look look : legend) {

@@ -6,18 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/common/Program.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
-#include "mlir/Dialect/Index/IR/IndexDialect.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 #include "runtime/cpu/ThreadPool.h"
 #include "runtime/jit/HostTarget.h"
+#include "tools/Dialects.h"
 #include <cstring>
 
 using namespace mlir;
@@ -33,9 +27,7 @@ llvm::Expected<TargetAttr> attn::getTarget(MLIRContext *context, const ProgramOp
 }
 
 void attn::registerToolDialects(DialectRegistry &registry) {
-  registry
-      .insert<AttnDialect, arith::ArithDialect, func::FuncDialect, index::IndexDialect, linalg::LinalgDialect,
-              math::MathDialect, scf::SCFDialect, tensor::TensorDialect, vector::VectorDialect>();
+  registerDialects(registry);
   func::registerInlinerExtension(registry);
   registerPipelineInterfaces(registry);
 }

@@ -32,6 +32,31 @@ func.func @f(%q: {f8}) -> {f8} {{
 }}
 """
 )
+(folder / "f80.mlir").write_text(
+    f"""func.func @f(%q: {query}) -> {query} {{
+  %out, %lse = attn.attention %q, %q, %q score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {{
+    %wide = arith.extf %s : f32 to f80
+    %double = arith.addf %wide, %wide : f80
+    %narrow = arith.truncf %double : f80 to f32
+    attn.yield %narrow : f32
+  }} : ({query}, {query}, {query}) -> ({query}, {lse})
+  return %out : {query}
+}}
+"""
+)
+(folder / "powers.mlir").write_text(
+    f"""func.func @f(%q: {query}) -> {query} {{
+  %out, %lse = attn.attention %q, %q, %q mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {{
+    %x = arith.index_cast %q_idx : index to i32
+    %y = arith.index_cast %kv_idx : index to i32
+    %power = math.ipowi %x, %y : i32
+    %keep = arith.cmpi sgt, %power, %x : i32
+    attn.yield %keep : i1
+  }} : ({query}, {query}, {query}) -> ({query}, {lse})
+  return %out : {query}
+}}
+"""
+)
 (folder / "two_ops.mlir").write_text(
     f"""func.func @f(%q: {query}) -> {query} {{
   %once, %lse = attn.attention %q, %q, %q : ({query}, {query}, {query}) -> ({query}, {lse})
