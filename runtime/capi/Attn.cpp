@@ -109,13 +109,13 @@ public:
   Status addParameters(const DLTensor *const *tensors, int32_t count) {
     const LaunchPlan &plan = program.getPlan();
     return add("parameter", tensors, count, plan.parameters.size(), parameters,
-               [&](size_t i) { return std::pair(plan.parameters[i].name, plan.parameters[i].isScalar); });
+               [&](size_t i) { return std::pair(&plan.parameters[i].name, plan.parameters[i].isScalar); });
   }
 
   Status addResults(const DLTensor *const *tensors, int32_t count) {
     const LaunchPlan &plan = program.getPlan();
     return add("result", tensors, count, plan.results.size(), results,
-               [&](size_t i) { return std::pair(plan.results[i].name, false); });
+               [&](size_t i) { return std::pair(&plan.results[i].name, false); });
   }
 
   std::vector<TensorRef> parameters, results;
@@ -136,7 +136,7 @@ private:
       TensorRef &ref = refs.emplace_back();
       std::string message = tensors[i] ? convert(*tensors[i], ref, isScalar) : "is null";
       if (!message.empty())
-        return fail(std::string(role) + " '" + name + "' " + message);
+        return fail(std::string(role) + " '" + *name + "' " + message);
     }
     return {};
   }

@@ -43,14 +43,15 @@ def pytest_configure(config):
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
 
 
-@pytest.fixture
-def compiled():
-    """Compiles an Attention, or the text of a module, once a process."""
+@functools.cache
+def compile_text(text, **options):
     import attn
     from contract import DEVICE
 
-    @functools.cache
-    def compile(text, **options):
-        return attn.compile(text, DEVICE, **options)
+    return attn.compile(text, DEVICE, **options)
 
-    return lambda attention, **options: compile(attention if isinstance(attention, str) else attention.text(), **options)
+
+@pytest.fixture
+def compiled():
+    """Compiles an Attention, once a process."""
+    return lambda attention, **options: compile_text(attention.text(), **options)

@@ -106,6 +106,8 @@ def test_workspace(compiled):
     fn.backward(*given, out=gradients, workspace=workspace)
     for got, right in zip(gradients, expected):
         torch.testing.assert_close(got, right, rtol=1e-2, atol=1e-2 * right.abs().max().item())
+    if size <= 256:
+        return
     with pytest.raises(ValueError, match=f"got a workspace of {size - 256} bytes, expected {size}"):
         fn.backward(*given, out=gradients, workspace=workspace[: size - 256])
 
@@ -200,6 +202,7 @@ def test_numpy_is_refused(compiled):
 
 
 def test_jax(compiled):
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it takes most of the memory
     jax = pytest.importorskip("jax")
     fn = compiled(Attention("f32", 2, 2, 64, 64, MODS["causal"]))
     tensors = [torch.randn(1, 2, 70, 64, device="cuda") for _ in range(3)]
