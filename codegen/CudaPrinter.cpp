@@ -171,24 +171,34 @@ void FunctionPrinter::printWhile(scf::WhileOp op) {
   for (auto [argument, initial] : llvm::zip(op.getBeforeArguments(), op.getInits()))
     os << getScalarType(argument.getType()) << ' ' << names.getName(argument) << " = " << getText(initial)
        << ";\n";
-  for (Value result : op.getResults())
-    os << getScalarType(result.getType()) << ' ' << names.getName(result) << ";\n";
-  os << "while (true) ";
-  auto scope = os.scope("{\n", "}\n");
-  printStatements(*op.getBeforeBody());
   scf::ConditionOp condition = op.getConditionOp();
-  os << "if (" << makeUnary("!", getExpr(condition.getCondition())).text << ") ";
-  {
+  bool isUnchanged = carriesUnchanged(op);
+  if (!isUnchanged)
+    for (Value result : op.getResults())
+      os << getScalarType(result.getType()) << ' ' << names.getName(result) << ";\n";
+  // The condition in the head, where it is one operation.
+  Operation *only = condition.getCondition().getDefiningOp();
+  bool isHead =
+      isUnchanged && only && only == &op.getBeforeBody()->front() && only->getNextNode() == condition;
+  os << "while (" << (isHead ? getInlineExpr(only).text : "true") << ") ";
+  auto scope = os.scope("{\n", "}\n");
+  if (!isHead) {
+    printStatements(*op.getBeforeBody());
+    os << "if (" << makeUnary("!", getExpr(condition.getCondition())).text << ") ";
     auto leave = os.scope("{\n", "}\n");
-    for (auto [result, value] : llvm::zip(op.getResults(), condition.getArgs()))
-      os << names.getName(result) << " = " << getText(value) << ";\n";
+    if (!isUnchanged)
+      for (auto [result, value] : llvm::zip(op.getResults(), condition.getArgs()))
+        os << names.getName(result) << " = " << getText(value) << ";\n";
     os << "break;\n";
   }
-  for (auto [argument, value] : llvm::zip(op.getAfterArguments(), condition.getArgs()))
-    printVariable(argument, getExpr(value));
+  if (!isUnchanged)
+    for (auto [argument, value] : llvm::zip(op.getAfterArguments(), condition.getArgs()))
+      printVariable(argument, getExpr(value));
   printStatements(*op.getAfterBody());
+  // Where one name stands for both arguments, the assigned values read the later one.
+  ValueRange targets = isUnchanged ? ValueRange(op.getAfterArguments()) : ValueRange(op.getBeforeArguments());
   SmallVector<Assignment> assignments;
-  for (auto [argument, value] : llvm::zip(op.getBeforeArguments(), op.getYieldOp().getOperands()))
+  for (auto [argument, value] : llvm::zip(targets, op.getYieldOp().getOperands()))
     assignments.push_back({argument, value});
   printAssignments(assignments);
 }

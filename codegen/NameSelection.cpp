@@ -89,6 +89,10 @@ StringRef cuda::getNameHint(Location location) {
   return "";
 }
 
+bool cuda::carriesUnchanged(scf::WhileOp loop) {
+  return llvm::equal(loop.getConditionOp().getArgs(), loop.getBeforeArguments());
+}
+
 bool cuda::isConstantName(StringRef name) {
   return name.size() > 1 && name[0] == 'k' && llvm::isUpper(name[1]);
 }
@@ -182,6 +186,13 @@ void NameSelection::visit(Operation *op, Names &visible) {
       StringRef hint = getNameHint(argument.getLoc());
       assign(argument, hint.empty() ? getBaseName(result) : hint, visible);
       names[result] = names[argument];
+    }
+  if (auto loop = dyn_cast<scf::WhileOp>(op); loop && carriesUnchanged(loop))
+    for (auto [before, after, result] :
+         llvm::zip(loop.getBeforeArguments(), loop.getAfterArguments(), loop.getResults())) {
+      StringRef hint = getNameHint(before.getLoc());
+      assign(before, hint.empty() ? getBaseName(result) : hint, visible);
+      names[after] = names[result] = names[before];
     }
   for (Value result : op->getResults())
     if (!names.contains(result))

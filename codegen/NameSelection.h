@@ -21,6 +21,7 @@
 #define ATTN_CODEGEN_NAMESELECTION_H
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
@@ -57,6 +58,9 @@ private:
 
 /// The name that a location gives: that of a NameLoc, if it is a C++ identifier; else empty.
 llvm::StringRef getNameHint(mlir::Location location);
+
+/// Whether the second region of a loop gets what the first one has: both, and the results, are one variable.
+bool carriesUnchanged(mlir::scf::WhileOp loop);
 
 /// Whether the name stands for a compile-time constant: kBlockM.
 bool isConstantName(llvm::StringRef name);
