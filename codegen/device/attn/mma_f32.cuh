@@ -64,34 +64,52 @@ __device__ __forceinline__ void read_right(float (&elements)[2][4],
   read_left(elements[1], b.tile, column + 1, k);
 }
 
-/// acc += a b, one multiply-add an element, in the order of the inner dimension.
+/// acc += a b, one multiply-add an element. Terms are summed in parts of 32, which then are added: the
+/// rounding errors of long sums grow with the number of parts, not of terms.
 template <int M, int N, int WarpsM, int WarpsN, typename A, typename B>
 __device__ __forceinline__ void mma_fma(Fragment<float, M, N, WarpsM, WarpsN> &acc, const A &a, const B &b) {
   static_assert(is_same<typename A::Element, float> && is_same<typename B::Element, float>,
                 "operands of float");
   static_assert(A::kRows == M && B::kColumns == N && A::kColumns == B::kRows, "shapes that do not fit");
   static_assert(A::kColumns % 4 == 0, "the inner dimension goes by four");
-  constexpr int kRowTiles = Fragment<float, M, N, WarpsM, WarpsN>::kRowTiles;
+  using Acc = Fragment<float, M, N, WarpsM, WarpsN>;
+  constexpr int kRowTiles = Acc::kRowTiles, kDepth = A::kColumns, kPart = 32;
+  // Few columns at a time: the sums of a part are registers beside those of acc.
+  constexpr int kGroup = Acc::kColumnTiles % 4 == 0 ? 4 : Acc::kColumnTiles % 2 == 0 ? 2 : 1;
   const int first_row = acc.first_row(threadIdx.x), first_column = acc.first_column(threadIdx.x);
 #pragma unroll 1
-  for (int k = 0; k < A::kColumns; k += 4) {
-    float left[kRowTiles][2][4];
+  for (int part = 0; part < kDepth; part += kPart) {
 #pragma unroll
-    for (int i = 0; i < kRowTiles; ++i)
+    for (int group = 0; group < Acc::kColumnTiles; group += kGroup) {
+      float sums[kRowTiles][kGroup][4] = {};
+#pragma unroll 1
+      for (int k = part; k < min(part + kPart, kDepth); k += 4) {
+        float left[kRowTiles][2][4];
 #pragma unroll
-      for (int h = 0; h < 2; ++h)
-        read_left(left[i][h], a, first_row + acc.row_offset(i, 2 * h), k);
+        for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
-    for (int j = 0; j < acc.kColumnTiles; ++j) {
-      float right[2][4];
-      read_right(right, b, k, first_column + acc.column_offset(j, 0));
+          for (int h = 0; h < 2; ++h)
+            read_left(left[i][h], a, first_row + acc.row_offset(i, 2 * h), k);
+#pragma unroll
+        for (int j = 0; j < kGroup; ++j) {
+          float right[2][4];
+          read_right(right, b, k, first_column + acc.column_offset(group + j, 0));
+#pragma unroll
+          for (int i = 0; i < kRowTiles; ++i)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+#pragma unroll
+              for (int step = 0; step < 4; ++step)
+                sums[i][j][e] = __fmaf_rn(left[i][e / 2][step], right[e % 2][step], sums[i][j][e]);
+        }
+      }
 #pragma unroll
       for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
-        for (int e = 0; e < 4; ++e)
+        for (int j = 0; j < kGroup; ++j)
 #pragma unroll
-          for (int step = 0; step < 4; ++step)
-            acc.data[i][j][e] = __fmaf_rn(left[i][e / 2][step], right[e % 2][step], acc.data[i][j][e]);
+          for (int e = 0; e < 4; ++e)
+            acc.data[i][group + j][e] += sums[i][j][e];
     }
   }
 }
