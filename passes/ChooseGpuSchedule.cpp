@@ -23,8 +23,8 @@ static constexpr int64_t kMaxAccumulatorRegisters = 208;
 
 /// In the order of their speed where they fit, as measured on an H200.
 static constexpr Tile kForwardTiles[] = {{128, 128, 4, 2, 1}, {128, 64, 4, 2, 1}, {128, 32, 4, 2, 1},
-                                         {128, 64, 8, 1, 1},  {64, 64, 4, 1, 1},  {64, 32, 4, 1, 1},
-                                         {64, 16, 4, 1, 1},   {32, 16, 2, 1, 1}};
+                                         {64, 64, 4, 2, 1},   {128, 64, 8, 1, 1}, {64, 64, 4, 1, 1},
+                                         {64, 32, 4, 1, 1},   {64, 16, 4, 1, 1},  {32, 16, 2, 1, 1}};
 /// The resident block is of keys, the streamed one of queries.
 static constexpr Tile kFusedTiles[] = {{64, 128, 4, 2, 2}, {64, 128, 8, 1, 2}, {64, 64, 4, 2, 1},
                                        {64, 64, 8, 1, 2},  {64, 64, 4, 1, 1},  {32, 64, 8, 1, 1},

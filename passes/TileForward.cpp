@@ -57,7 +57,7 @@ private:
   Value keyEnd;
   // Storage.
   Value queryTile, keyTile, valueTile, scoresTile;
-  Value scores, probabilities, output, rowMax, rowSum, rescale;
+  Value scores, probabilities, output, rowMax, rowSum, blockSum, rescale;
 };
 } // namespace
 
@@ -98,6 +98,7 @@ void ForwardKernel::allocateStorage() {
   output = fragment("output", accumulatorType(blockM(), paddedValueDim, grid));
   rowMax = fragment("row_max", scoresType.getRowsType());
   rowSum = fragment("row_sum", scoresType.getRowsType());
+  blockSum = fragment("block_sum", scoresType.getRowsType());
   rescale = fragment("rescale", scoresType.getRowsType());
 }
 
@@ -177,14 +178,16 @@ void ForwardKernel::softmax() {
     return {factor, arith::MulFOp::create(b, elements[2], factor)};
   });
   map(rowMax, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    // Not one multiply-add: with a large maximum its product is rounded by more than the difference.
     Value shift = getShift(elements[0]);
-    // One multiply-add an element; the subtraction first is exact where it matters for f32.
-    if (elementType.isF32())
-      return {exp2(arith::MulFOp::create(b, arith::SubFOp::create(b, elements[1], shift), toBase2))};
-    Value scaledShift = arith::MulFOp::create(b, arith::NegFOp::create(b, shift), toBase2);
-    return {exp2(math::FmaOp::create(b, elements[1], toBase2, scaledShift))};
+    return {exp2(arith::MulFOp::create(b, arith::SubFOp::create(b, elements[1], shift), toBase2))};
   });
-  RowReduceOp::create(b, Combine::add, scores, rowSum, /*partial=*/true);
+  // The sum of the block first: one addition a block to a sum that may be long.
+  FillOp::create(b, blockSum, f32(0));
+  RowReduceOp::create(b, Combine::add, scores, blockSum, /*partial=*/true);
+  map(blockSum, rowSum, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    return {arith::AddFOp::create(b, elements[1], elements[0])};
+  });
   map(rescale, output, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     return {arith::MulFOp::create(b, elements[1], elements[0])};
   });

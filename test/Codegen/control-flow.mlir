@@ -74,22 +74,12 @@ gpu.module @functions {
   // CHECK-LABEL: int collatz(const int start) {
   // CHECK-NEXT:    int n = start;
   // CHECK-NEXT:    int count = 0;
-  // CHECK-NEXT:    int carried;
-  // CHECK-NEXT:    int carried_1;
-  // CHECK-NEXT:    while (true) {
-  // CHECK-NEXT:      const bool is_different = n != 1;
-  // CHECK-NEXT:      if (!is_different) {
-  // CHECK-NEXT:        carried = n;
-  // CHECK-NEXT:        carried_1 = count;
-  // CHECK-NEXT:        break;
-  // CHECK-NEXT:      }
-  // CHECK-NEXT:      const int m = n;
-  // CHECK-NEXT:      const int k = count;
-  // CHECK-NEXT:      const int next = (m & 1) == 1 ? wrap_add(m, 1) : m / 2;
+  // CHECK-NEXT:    while (n != 1) {
+  // CHECK-NEXT:      const int next = (n & 1) == 1 ? wrap_add(n, 1) : n / 2;
   // CHECK-NEXT:      n = next;
-  // CHECK-NEXT:      count = k + 1;
+  // CHECK-NEXT:      count = count + 1;
   // CHECK-NEXT:    }
-  // CHECK-NEXT:    return carried_1;
+  // CHECK-NEXT:    return count;
   gpu.func @collatz(%start: i32) -> i32 {
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32

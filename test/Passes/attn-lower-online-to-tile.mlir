@@ -29,9 +29,12 @@
 // CHECK: arith.select
 // CHECK: attn_tile.row_reduce max %scores into %row_max :
 // CHECK: attn_tile.map ins(%row_max
-// CHECK: math.fma
+// CHECK: attn_tile.map ins(%row_max
+// CHECK: arith.subf
+// CHECK: arith.mulf
 // CHECK: math.exp2 {{.*}} fastmath<afn>
-// CHECK: attn_tile.row_reduce add %scores into %row_sum partial
+// CHECK: attn_tile.row_reduce add %scores into %block_sum partial
+// CHECK: attn_tile.map ins(%block_sum : {{.*}} outs(%row_sum
 // CHECK: attn_tile.convert %scores to %probabilities
 // CHECK: attn_tile.mma mma_sync %output, %probabilities, %value_tile :
 // CHECK: attn_tile.row_combine add %row_sum
@@ -79,7 +82,6 @@ func.func @two_ranges(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
 // CHECK-LABEL: gpu.func @f32_forward(
 // CHECK: attn_tile.shared_alloc "query_tile" : <64x48xf32>
 // CHECK: attn_tile.mma fma %scores
-// CHECK-NOT: math.fma
 // CHECK: math.exp2 %{{[^ ]*}} : f32
 // CHECK: attn_tile.store_shared %scores to %scores_tile
 // CHECK: gpu.barrier

@@ -93,8 +93,10 @@ class Runner:
                 return "finding", "reading the output again: " + self.cause(code, err)
         return "ok", out if b"\0" not in out else b""
 
-    def is_upstream(self, flags, text):
-        """Whether mlir-opt dies of it too."""
+    def is_upstream(self, flags, text, detail):
+        """Whether mlir-opt dies of it too, or it died in MLIR's own parser of attributes and types."""
+        if "mlir::detail::Parser::" in detail and "attn::" not in detail:
+            return True
         if not shutil.which(self.args.mlir_opt) or "--attn" in " ".join(flags):
             return False
         code, _, _ = self.call(flags, text.encode(), self.args.mlir_opt)
@@ -203,7 +205,7 @@ class Campaign:
                     corpus.append(detail.decode())
             if is_new:
                 flags, text = runner.reduce(flags, text, detail, self.args.reduce_seconds)
-                self.report(detail, flags, text, runner.is_upstream(flags, text))
+                self.report(detail, flags, text, runner.is_upstream(flags, text, detail))
 
     @staticmethod
     def make_later_stage(rng, runner, text):

@@ -253,7 +253,8 @@ TEST_F(ChooseScheduleTest, TakesTheFastestGpuTileThatFits) {
   EXPECT_EQ(tile(Arch::sm_86, 64), std::tuple(128, 128, 4));
   EXPECT_EQ(tile(Arch::sm_90a, 128), std::tuple(128, 64, 4));
   EXPECT_EQ(tile(Arch::sm_86, 128), std::tuple(128, 32, 4));
-  EXPECT_EQ(tile(Arch::sm_90a, 256), std::tuple(128, 64, 8));
+  EXPECT_EQ(tile(Arch::sm_90a, 256), std::tuple(64, 64, 4));
+  EXPECT_EQ(tile(Arch::sm_80, 256), std::tuple(128, 64, 8));
 }
 
 TEST_F(ChooseScheduleTest, RefusesGpuTilesThatCannotBe) {

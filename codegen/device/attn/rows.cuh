@@ -63,25 +63,34 @@ __device__ __forceinline__ void store_rows(float *global, int64 stride, int vali
         global[row * stride] = vector.data[i][h];
 }
 
-/// vector += the dot product of each row of two tiles. A row's elements are dealt to the four lanes that hold
-/// it, two at a time, and with WarpsN > 1 to the warps of its band; all_reduce<Sum> adds them up.
+/// vector += the dot product of each row of two tiles, in parts that all_reduce<Sum> adds up. A row's 16-bit
+/// elements are dealt to the four lanes that hold it, and with WarpsN > 1 to the warps of its band. A row of
+/// f32 is summed by one lane like the products of mma_fma, in the same parts and order: where a row gives all
+/// its weight to one key, the product of d_out and its value and this one have to cancel.
 template <typename T, int M, int N, int WarpsM, int WarpsN>
 __device__ __forceinline__ void row_dot(RowVector<float, M, WarpsM, WarpsN> &vector,
                                         const SharedTile<T, M, N> &a, const SharedTile<T, M, N> &b) {
   using Rows = RowVector<float, M, WarpsM, WarpsN>;
-  constexpr int kChunk = SharedTile<T, M, N>::kChunkElements, kLanes = 4 * WarpsN;
+  constexpr int kChunk = SharedTile<T, M, N>::kChunkElements;
+  constexpr int kLanes = sizeof(T) == 4 ? 1 : 4 * WarpsN, kPart = sizeof(T) == 4 ? 32 : kChunk;
   const int first_row = Rows::first_row(threadIdx.x);
   const int lane = warp_index() % WarpsN * 4 + lane_index() % 4;
+  if (lane >= kLanes)
+    return;
 #pragma unroll
   for (int i = 0; i < Rows::kRowTiles; ++i)
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = first_row + Rows::row_offset(i, h);
-      for (int chunk = lane; chunk < N / kChunk; chunk += kLanes) {
-        const T *left = a.chunk(row, chunk), *right = b.chunk(row, chunk);
+      for (int part = lane * kPart; part < N; part += kLanes * kPart) {
+        float sum = 0.0f;
+        for (int column = part; column < min(part + kPart, N); column += kChunk) {
+          const T *left = a.chunk(row, column / kChunk), *right = b.chunk(row, column / kChunk);
 #pragma unroll
-        for (int c = 0; c < kChunk; ++c)
-          vector.data[i][h] += float(left[c]) * float(right[c]);
+          for (int c = 0; c < kChunk; ++c)
+            sum = __fmaf_rn(float(left[c]), float(right[c]), sum);
+        }
+        vector.data[i][h] += sum;
       }
     }
 }
