@@ -147,6 +147,8 @@ LogicalResult attn::verifyTileBytes(function_ref<InFlightDiagnostic()> emitError
 }
 
 int64_t attn::chooseKvSplits(const ShapeClass &shape, TargetAttr target, ScheduleAttr schedule) {
+  if (target.isGpu()) // no GPU kernel merges parts yet
+    return 1;
   if (!shape.batchTimesHeads || !shape.qLen || !shape.kvLen || schedule.getOrder() == LoopOrder::key_outer)
     return 1;
   int64_t blocks = llvm::divideCeil(*shape.qLen, schedule.getBlockM()), items;

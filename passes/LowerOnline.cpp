@@ -118,8 +118,8 @@ void OnlineLowering::forEachWorkItem(Value heads, Value length, int64_t blockSiz
 }
 
 BlockRanges OnlineLowering::evaluateRanges(const WorkItem &item, Value head) {
-  BlockRanges ranges;
   if (op.getRanges().empty()) {
+    BlockRanges ranges;
     ranges.all = true;
     return ranges;
   }
@@ -128,28 +128,8 @@ BlockRanges OnlineLowering::evaluateRanges(const WorkItem &item, Value head) {
   region.bind(RangesArgs::head, head);
   region.bind(RangesArgs::begin, item.begin);
   region.bind(RangesArgs::end, arith::AddIOp::create(b, item.begin, item.count));
-  SmallVector<Value> bounds = region.finish(b);
   auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());
-  size_t next = 0;
-  auto take = [&](size_t count, SmallVectorImpl<BlockRanges::Range> &into) {
-    for (size_t i = 0; i < count; ++i)
-      into.emplace_back(bounds[next + i], bounds[next + count + i]);
-    next += 2 * count;
-  };
-  take(yield.getVisitedBegins().size(), ranges.visited);
-  take(yield.getMaskedBegins().size(), ranges.masked);
-  return ranges;
-}
-
-Value OnlineLowering::meetsAny(ArrayRef<BlockRanges::Range> ranges, Value begin, Value end) {
-  Value any;
-  for (auto [first, last] : ranges) {
-    // max(first, begin) < min(last, end): also false for a range that is empty itself.
-    Value meets = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, arith::MaxSIOp::create(b, first, begin),
-                                        arith::MinSIOp::create(b, last, end));
-    any = any ? arith::OrIOp::create(b, any, meets).getResult() : meets;
-  }
-  return any ? any : arith::ConstantIntOp::create(b, 0, 1);
+  return BlockRanges::get(yield, region.finish(b));
 }
 
 void OnlineLowering::forEachVisitedBlock(const BlockRanges &ranges, Value begin, Value end, int64_t blockSize,
@@ -173,11 +153,11 @@ void OnlineLowering::forEachVisitedBlock(const BlockRanges &ranges, Value begin,
     Value count = arith::MinSIOp::create(b, arith::SubIOp::create(b, end, block), t.index(blockSize));
     Value blockEnd = arith::AddIOp::create(b, block, count);
     auto visit = [&] {
-      Value masked = ranges.masked.empty() ? Value() : meetsAny(ranges.masked, block, blockEnd);
+      Value masked = ranges.masked.empty() ? Value() : meetsAny(b, ranges.masked, block, blockEnd);
       body(block, count, masked);
     };
     if (ranges.visited.size() > 1)
-      t.ifThen(meetsAny(ranges.visited, block, blockEnd), visit);
+      t.ifThen(meetsAny(b, ranges.visited, block, blockEnd), visit);
     else
       visit();
   });

@@ -8,6 +8,7 @@
 #ifndef ATTN_PASSES_LOWERONLINE_H
 #define ATTN_PASSES_LOWERONLINE_H
 
+#include "passes/BlockRanges.h"
 #include "passes/CpuTile.h"
 #include "passes/VectorizeRegion.h"
 
@@ -24,14 +25,6 @@ struct WorkItem {
   RowBlock rows(mlir::Value buffer, bool ofKeys) const {
     return {buffer, batch, ofKeys ? kvHead : head, begin, count};
   }
-};
-
-/// The ranges of one block, as the ranges region yields them.
-struct BlockRanges {
-  using Range = std::pair<mlir::Value, mlir::Value>;
-  llvm::SmallVector<Range> visited, masked;
-  /// Without a mask everything is visited and nothing masked.
-  bool all = false;
 };
 
 /// Base of the lowerings of each kernel kind: operands as buffers, lengths, the loop over work items, the
@@ -59,7 +52,6 @@ protected:
   /// visited range; `masked` is null where no block is.
   void forEachVisitedBlock(const BlockRanges &ranges, mlir::Value begin, mlir::Value end, int64_t blockSize,
                            llvm::function_ref<void(mlir::Value, mlir::Value, mlir::Value)> body);
-  mlir::Value meetsAny(llvm::ArrayRef<BlockRanges::Range> ranges, mlir::Value begin, mlir::Value end);
   /// Emits `body(true)` where `masked` holds and `body(false)` elsewhere.
   void withAndWithoutMask(mlir::Value masked, llvm::function_ref<void(bool)> body);
 

@@ -260,13 +260,13 @@ void ForwardLowering::lowerKeyOuter() {
         Value keyEnd = arith::AddIOp::create(b, keyBegin, keyCount);
         auto visit = [&] {
           t.packTransposed(item.rows(query, /*ofKeys=*/false), headDim, tiles.query);
-          Value masked = ranges.masked.empty() ? Value() : meetsAny(ranges.masked, keyBegin, keyEnd);
+          Value masked = ranges.masked.empty() ? Value() : meetsAny(b, ranges.masked, keyBegin, keyEnd);
           step(tiles, item, score, mask, keyBegin, keyCount, masked);
         };
         if (ranges.all)
           visit();
         else
-          t.ifThen(meetsAny(ranges.visited, keyBegin, keyEnd), visit);
+          t.ifThen(meetsAny(b, ranges.visited, keyBegin, keyEnd), visit);
       });
     });
     forEachQueryBlock([&](const ForwardTiles &tiles, const WorkItem &item) { finalise(tiles, item); });

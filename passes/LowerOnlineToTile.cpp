@@ -89,6 +89,12 @@ struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnline
   }
 
   void runOnOperation() override {
+    WalkResult merges = getOperation()->walk([](MergeOp op) {
+      op.emitOpError("has no GPU kernel yet; use kv_splits = 1, or merge on the CPU");
+      return WalkResult::interrupt();
+    });
+    if (merges.wasInterrupted())
+      return signalPassFailure();
     SmallVector<OnlineAttentionOp> ops;
     getOperation()->walk([&](OnlineAttentionOp op) { ops.push_back(op); });
     for (OnlineAttentionOp op : ops)

@@ -202,7 +202,7 @@ def LowerOnlineToTilePass : Pass<"attn-lower-online-to-tile", "::mlir::ModuleOp"
     A block that meets no visited range is neither copied nor computed, and one that meets no masked range does not evaluate
     the mask. Score and mask land in `attn_tile.map` operations.
 
-    Refused: f64 tensors.
+    Refused: f64 tensors, `attn.merge`.
   }];
   let options = [Option<"aligned", "aligned", "bool", "true", "Bases and strides are multiples of 16 bytes">];
   let dependentDialects = ["::attn::tile::AttnTileDialect", "::mlir::arith::ArithDialect",

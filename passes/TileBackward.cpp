@@ -467,8 +467,6 @@ void FusedKernel::build() {
 // What comes before and after
 //===----------------------------------------------------------------------===//
 
-static constexpr int64_t kRowsOfABlock = 64, kWarpsOfABlock = 4;
-
 namespace {
 /// The block of rows that a block of the grid has.
 struct RowBlock {
@@ -491,9 +489,13 @@ static RowBlock takeRows(TileKernel &kernel, Value buffer, int64_t blockSize) {
   return block;
 }
 
-static KernelAttr getRowKernelResources(MLIRContext *context) {
-  return KernelAttr::get(context, kWarpsOfABlock, /*blocks_per_multiprocessor=*/2, /*shared_bytes=*/0,
-                         /*optimization=*/3);
+/// Rows of a block of the delta kernel, 16 a warp: two tiles of them fit any GPU.
+static int64_t chooseDeltaRows(int64_t rowBytes) {
+  static constexpr int64_t kMaxTileBytes = 32 << 10;
+  int64_t rows = 64;
+  while (rows > 16 && rows * rowBytes > kMaxTileBytes)
+    rows /= 2;
+  return rows;
 }
 
 void FusedKernel::buildRoundQuery(StringRef name) {
@@ -530,20 +532,25 @@ void attn::lowerFusedToTile(OnlineAttentionOp op, const TileLoweringOptions &opt
 void attn::lowerDeltaToTile(DeltaOp op, const TileLoweringOptions &options) {
   ImplicitLocOpBuilder host(op.getLoc(), op);
   StringRef function = op->getParentOfType<FunctionOpInterface>().getName();
-  TileKernel kernel(host, (function + "_delta").str(), getRowKernelResources(op.getContext()));
+  RankedTensorType type = op.getOut().getType();
+  int64_t columns = llvm::alignTo(type.getDimSize(3), 16);
+  int64_t rowsOfABlock = chooseDeltaRows(columns * type.getElementTypeBitWidth() / 8),
+          warps = rowsOfABlock / 16;
+  TileKernel kernel(host, (function + "_delta").str(),
+                    KernelAttr::get(op.getContext(), warps, /*blocks_per_multiprocessor=*/2,
+                                    /*shared_bytes=*/0,
+                                    /*optimization=*/3));
   ImplicitLocOpBuilder &b = kernel.b;
   Value result = allocateLike(host, op.getDelta(), op.getOut());
   Value dOut = kernel.addTensor(op.getDOut(), "d_out"), out = kernel.addTensor(op.getOut(), "out");
   Value dLse = op.getDLse() ? kernel.addTensor(op.getDLse(), "d_lse") : Value();
   Value target = kernel.addParameter(result, "delta");
 
-  RankedTensorType type = op.getOut().getType();
-  int64_t columns = llvm::alignTo(type.getDimSize(3), 16);
-  Value dOutTile = kernel.sharedTile("d_out_tile", kRowsOfABlock, columns, type.getElementType());
-  Value outTile = kernel.sharedTile("out_tile", kRowsOfABlock, columns, type.getElementType());
-  FragmentType rowsType = kernel.accumulatorType(kRowsOfABlock, columns, {kWarpsOfABlock, 1}).getRowsType();
+  Value dOutTile = kernel.sharedTile("d_out_tile", rowsOfABlock, columns, type.getElementType());
+  Value outTile = kernel.sharedTile("out_tile", rowsOfABlock, columns, type.getElementType());
+  FragmentType rowsType = kernel.accumulatorType(rowsOfABlock, columns, {warps, 1}).getRowsType();
   Value sum = kernel.fragment("row_delta", rowsType);
-  auto [batch, head, block, begin, rows] = takeRows(kernel, out, kRowsOfABlock);
+  auto [batch, head, block, begin, rows] = takeRows(kernel, out, rowsOfABlock);
   SmallVector<Value> place{batch, head, begin};
   CopyAsyncOp::create(b, dOut, place, rows, dOutTile, options.aligned);
   CopyAsyncOp::create(b, out, place, rows, outTile, options.aligned);
@@ -561,7 +568,7 @@ void attn::lowerDeltaToTile(DeltaOp op, const TileLoweringOptions &options) {
     });
   }
   StoreRowsOp::create(b, sum, target, place, rows);
-  kernel.launch(getNumBlocks(host, op.getOut(), kRowsOfABlock));
+  kernel.launch(getNumBlocks(host, op.getOut(), rowsOfABlock));
   replaceWithBuffer(host, op.getDelta(), result);
   op.erase();
 }

@@ -17,3 +17,11 @@ func.func @dq(%q: !t, %lse: !l) -> !t {
   %dq = attn.online_attention dq %q, %q, %q, %lse, %lse, %q schedule(<block_m = 64, block_n = 32, warps = 4>) : (!t, !t, !t, !l, !l, !t) -> !t
   return %dq : !t
 }
+
+// -----
+
+func.func @merge(%a: tensor<1x1x?x64xf32>, %la: tensor<1x1x?xf32>, %b: tensor<1x1x?x64xf32>, %lb: tensor<1x1x?xf32>) -> tensor<1x1x?x64xf32> {
+  // expected-error @below {{has no GPU kernel yet; use kv_splits = 1, or merge on the CPU}}
+  %out, %lse = attn.merge (%a, %la), (%b, %lb) : tensor<1x1x?x64xf32>, tensor<1x1x?xf32> -> tensor<1x1x?x64xf32>, tensor<1x1x?xf32>
+  return %out : tensor<1x1x?x64xf32>
+}
