@@ -20,7 +20,7 @@ using namespace mlir;
 using namespace attn;
 
 /// As many ranges of a mask are told apart: a kernel has to test each for every block.
-static constexpr size_t kMaxRanges = 64;
+static constexpr size_t kMaxRanges = 256;
 
 static Block &createRangesBlock(OpBuilder &builder, AttentionOpInterface op, Region &ranges) {
   assert(ranges.empty() && "a ranges region that is built already");
