@@ -202,11 +202,12 @@ def LowerOnlineToTilePass : Pass<"attn-lower-online-to-tile", "::mlir::ModuleOp"
     A block that meets no visited range is neither copied nor computed, and one that meets no masked range does not evaluate
     the mask. Score and mask land in `attn_tile.map` operations.
 
-    Refused: f64 tensors, `attn.merge`.
+    Refused: f64 tensors, `attn.merge`; by an assertion on the host, lengths within 1023 of 2^31 - 1.
   }];
   let options = [Option<"aligned", "aligned", "bool", "true", "Bases and strides are multiples of 16 bytes">];
   let dependentDialects = ["::attn::tile::AttnTileDialect", "::mlir::arith::ArithDialect",
-                           "::mlir::bufferization::BufferizationDialect", "::mlir::gpu::GPUDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::bufferization::BufferizationDialect", "::mlir::cf::ControlFlowDialect",
+                           "::mlir::gpu::GPUDialect", "::mlir::linalg::LinalgDialect",
                            "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
                            "::mlir::tensor::TensorDialect"];
 }

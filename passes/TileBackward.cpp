@@ -32,44 +32,6 @@ using namespace attn;
 using namespace attn::tile;
 
 //===----------------------------------------------------------------------===//
-// Buffers of the host
-//===----------------------------------------------------------------------===//
-
-/// A new buffer of `shape`, whose open sizes are those of `like`.
-static Value allocate(ImplicitLocOpBuilder &host, ArrayRef<int64_t> shape, Type elementType, Value like,
-                      bool zeroed) {
-  SmallVector<Value> dynamicSizes;
-  for (auto [position, size] : llvm::enumerate(shape))
-    if (ShapedType::isDynamic(size))
-      dynamicSizes.push_back(tensor::DimOp::create(host, like, position));
-  Value buffer = memref::AllocOp::create(host, MemRefType::get(shape, elementType), dynamicSizes);
-  if (zeroed) {
-    Value zero = arith::ConstantOp::create(host, cast<TypedAttr>(host.getZeroAttr(elementType)));
-    linalg::FillOp::create(host, zero, buffer);
-  }
-  return buffer;
-}
-
-static Value allocateLike(ImplicitLocOpBuilder &host, Value result, Value like, bool zeroed = false) {
-  auto type = cast<RankedTensorType>(result.getType());
-  return allocate(host, type.getShape(), type.getElementType(), like, zeroed);
-}
-
-static void replaceWithBuffer(ImplicitLocOpBuilder &host, Value result, Value buffer) {
-  result.replaceAllUsesWith(bufferization::ToTensorOp::create(host, result.getType(), buffer,
-                                                              /*restrict=*/true, /*writable=*/true));
-}
-
-/// ceildiv(size 2, block) * size 1 * size 0 of a (batch, heads, length, …) tensor.
-static Value getNumBlocks(ImplicitLocOpBuilder &host, Value tensor, int64_t block) {
-  auto size = [&](int64_t position) -> Value { return tensor::DimOp::create(host, tensor, position); };
-  Value blocks =
-      arith::CeilDivSIOp::create(host, size(2), arith::ConstantIndexOp::create(host, block).getResult());
-  Value heads = arith::MulIOp::create(host, size(0), size(1));
-  return arith::MulIOp::create(host, blocks, heads);
-}
-
-//===----------------------------------------------------------------------===//
 // The main kernel
 //===----------------------------------------------------------------------===//
 
@@ -131,13 +93,14 @@ FusedKernel::FusedKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, Strin
   dOut = addTensor(op.getDOut(), "d_out");
   querySum = allocateQuerySum();
   dQuerySum = addParameter(querySum, "d_query_sum");
-  hostResults = {allocateLike(host, op.getResult(1), op.getKey()),
-                 allocateLike(host, op.getResult(2), op.getValue())};
+  hostResults = {allocateResult(host, op.getResult(1), op.getKey()),
+                 allocateResult(host, op.getResult(2), op.getValue())};
   dKeyOut = addParameter(hostResults[0], "d_key");
   dValueOut = addParameter(hostResults[1], "d_value");
   for (unsigned number : op.getDifferentiableCaptures()) {
     OpResult gradient = op.getCaptureGradient(number);
-    hostResults.push_back(allocateLike(host, gradient, op.getShapeSource(gradient), /*zeroed=*/true));
+    hostResults.push_back(allocateResult(host, gradient, op.getShapeSource(gradient)));
+    fillWithZero(host, hostResults.back());
     captureGradients.push_back(addParameter(hostResults.back(), "d_capture_" + std::to_string(number)));
   }
 }
@@ -151,7 +114,7 @@ Value FusedKernel::allocateQuerySum() {
   auto type = MemRefType::get({dynamic, dynamic, dynamic, blockM() * paddedHeadDim}, host.getF32Type());
   Value sum = memref::AllocOp::create(host, type, ValueRange{size(0), size(1), numBlocks});
   named(sum, "d_query_sum");
-  linalg::FillOp::create(host, arith::ConstantOp::create(host, host.getF32FloatAttr(0)).getResult(), sum);
+  fillWithZero(host, sum);
   return sum;
 }
 
@@ -504,7 +467,7 @@ void FusedKernel::buildRoundQuery(StringRef name) {
                       /*shared_bytes=*/0, /*optimization=*/3);
   TileKernel kernel(host, name, resources);
   ImplicitLocOpBuilder &b = kernel.b;
-  Value result = allocateLike(host, op.getResult(0), op.getQuery());
+  Value result = allocateResult(host, op.getResult(0), op.getQuery());
   Value source = kernel.addParameter(querySum, "d_query_sum"),
         target = kernel.addParameter(result, "d_query");
   Value staging = kernel.sharedTile("d_query_tile", blockM(), paddedHeadDim, elementType);
@@ -541,7 +504,7 @@ void attn::lowerDeltaToTile(DeltaOp op, const TileLoweringOptions &options) {
                                     /*shared_bytes=*/0,
                                     /*optimization=*/3));
   ImplicitLocOpBuilder &b = kernel.b;
-  Value result = allocateLike(host, op.getDelta(), op.getOut());
+  Value result = allocateResult(host, op.getDelta(), op.getOut());
   Value dOut = kernel.addTensor(op.getDOut(), "d_out"), out = kernel.addTensor(op.getOut(), "out");
   Value dLse = op.getDLse() ? kernel.addTensor(op.getDLse(), "d_lse") : Value();
   Value target = kernel.addParameter(result, "delta");

@@ -61,23 +61,12 @@ private:
 };
 } // namespace
 
-/// A buffer for a result of the operation. Its sizes are those of query, but for the last one and a leading
-/// one of splits.
-static Value allocateResult(ImplicitLocOpBuilder &host, OnlineAttentionOp op, unsigned number) {
-  auto type = cast<RankedTensorType>(op.getResult(number).getType());
-  int64_t leading = op.getSchedule().getKvSplits() > 1 ? 1 : 0;
-  SmallVector<Value> dynamicSizes;
-  for (int64_t position = 0; position < type.getRank(); ++position)
-    if (type.isDynamicDim(position))
-      dynamicSizes.push_back(tensor::DimOp::create(host, op.getQuery(), position - leading));
-  return memref::AllocOp::create(host, MemRefType::get(type.getShape(), type.getElementType()), dynamicSizes);
-}
-
 ForwardKernel::ForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
                              const TileLoweringOptions &options)
     : OnlineTileKernel(host, op, name, options), host(host) {
-  hostOut = allocateResult(host, op, 0);
-  hostLse = allocateResult(host, op, 1);
+  int64_t leading = op.getSchedule().getKvSplits() > 1 ? 1 : 0;
+  hostOut = allocateResult(host, op.getResult(0), op.getQuery(), leading);
+  hostLse = allocateResult(host, op.getResult(1), op.getQuery(), leading);
   out = addParameter(hostOut, "out");
   lse = addParameter(hostLse, "lse");
 }
@@ -268,17 +257,10 @@ void ForwardKernel::build() {
   CopyWaitOp::create(b, 0);
   finalise();
 
-  // The grid: a block for each block of queries of every head and batch entry, and split.
-  auto size = [&](int64_t position) -> Value { return tensor::DimOp::create(host, op.getQuery(), position); };
-  auto times = [&](Value lhs, Value rhs) -> Value { return arith::MulIOp::create(host, lhs, rhs); };
-  auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(host, value); };
-  Value blocks = arith::CeilDivSIOp::create(host, size(2), constant(blockM()));
-  blocks = times(times(blocks, constant(splits)), times(size(0), size(1)));
-  launch(blocks);
-
-  for (auto [result, buffer] : llvm::zip_equal(op.getResults(), ValueRange{hostOut, hostLse}))
-    result.replaceAllUsesWith(bufferization::ToTensorOp::create(host, result.getType(), buffer,
-                                                                /*restrict=*/true, /*writable=*/true));
+  Value blocks = getNumBlocks(host, op.getQuery(), blockM());
+  launch(arith::MulIOp::create(host, blocks, arith::ConstantIndexOp::create(host, splits).getResult()));
+  replaceWithBuffer(host, op.getResult(0), hostOut);
+  replaceWithBuffer(host, op.getResult(1), hostLse);
 }
 
 void attn::lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options) {

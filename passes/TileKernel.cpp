@@ -8,8 +8,11 @@
 #include "passes/TileKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/BufferTypes.h"
 #include "passes/ChooseSchedule.h"
 
@@ -138,6 +141,47 @@ void TileKernel::map(ValueRange ins, ValueRange outs,
 }
 
 //===----------------------------------------------------------------------===//
+// What the host does for kernels
+//===----------------------------------------------------------------------===//
+
+Value attn::allocateResult(ImplicitLocOpBuilder &host, Value result, Value source, int64_t leading) {
+  auto type = cast<RankedTensorType>(result.getType());
+  SmallVector<Value> dynamicSizes;
+  for (int64_t position = leading; position < type.getRank(); ++position)
+    if (type.isDynamicDim(position))
+      dynamicSizes.push_back(tensor::DimOp::create(host, source, position - leading));
+  return memref::AllocOp::create(host, MemRefType::get(type.getShape(), type.getElementType()), dynamicSizes);
+}
+
+void attn::fillWithZero(ImplicitLocOpBuilder &host, Value buffer) {
+  Type elementType = cast<MemRefType>(buffer.getType()).getElementType();
+  Value zero = arith::ConstantOp::create(host, cast<TypedAttr>(host.getZeroAttr(elementType)));
+  linalg::FillOp::create(host, zero, buffer);
+}
+
+void attn::replaceWithBuffer(ImplicitLocOpBuilder &host, Value result, Value buffer) {
+  result.replaceAllUsesWith(bufferization::ToTensorOp::create(host, result.getType(), buffer,
+                                                              /*restrict=*/true, /*writable=*/true));
+}
+
+Value attn::getNumBlocks(ImplicitLocOpBuilder &host, Value tensor, int64_t blockSize) {
+  auto size = [&](int64_t position) -> Value { return tensor::DimOp::create(host, tensor, position); };
+  Value blocks =
+      arith::CeilDivSIOp::create(host, size(2), arith::ConstantIndexOp::create(host, blockSize).getResult());
+  Value heads = arith::MulIOp::create(host, size(0), size(1));
+  return arith::MulIOp::create(host, blocks, heads);
+}
+
+/// Positions of kernels have 32 bits: the end of the block after the last has to fit.
+static void requireShort(ImplicitLocOpBuilder &host, Value tensor, StringRef what) {
+  static constexpr int64_t kMaxLength = std::numeric_limits<int32_t>::max() - 1023;
+  Value length = tensor::DimOp::create(host, tensor, 2);
+  Value isShort = arith::CmpIOp::create(host, arith::CmpIPredicate::sle, length,
+                                        arith::ConstantIndexOp::create(host, kMaxLength).getResult());
+  cf::AssertOp::create(host, isShort, ("there may be at most " + Twine(kMaxLength) + " " + what).str());
+}
+
+//===----------------------------------------------------------------------===//
 // An online attention
 //===----------------------------------------------------------------------===//
 
@@ -161,6 +205,8 @@ OnlineTileKernel::OnlineTileKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp
   keyGrid = {grids.keys.rows, grids.keys.columns};
   paddedHeadDim = padDim(headDim, elementType.getWidth(), grids);
   paddedValueDim = padDim(valueDim, elementType.getWidth(), grids);
+  requireShort(host, op.getQuery(), "queries");
+  requireShort(host, op.getKey(), "keys");
   query = addTensor(op.getQuery(), "query");
   key = addTensor(op.getKey(), "key");
   value = addTensor(op.getValue(), "value");

@@ -49,7 +49,7 @@ public:
   /// Gives the operation that computes `value` a name for the emitted code.
   static mlir::Value named(mlir::Value value, llvm::StringRef name);
   mlir::Value ceilDiv(mlir::Value value, int64_t divisor);
-  // Lengths are checked to leave room for a block: positions of blocks do not overflow.
+  // The host refuses lengths that leave no room for a block: positions of blocks do not overflow.
   mlir::Value add(mlir::Value lhs, mlir::Value rhs) {
     return mlir::arith::AddIOp::create(b, lhs, rhs, mlir::arith::IntegerOverflowFlags::nsw);
   }
@@ -87,6 +87,20 @@ private:
   tile::KernelAttr resources;
   llvm::SmallVector<mlir::Value> launchOperands;
 };
+
+//===----------------------------------------------------------------------===//
+// What the host does for kernels
+//===----------------------------------------------------------------------===//
+
+/// A new buffer for a result, whose open sizes are those of `source`; the result may have `leading`
+/// dimensions more, which are static.
+mlir::Value allocateResult(mlir::ImplicitLocOpBuilder &host, mlir::Value result, mlir::Value source,
+                           int64_t leading = 0);
+void fillWithZero(mlir::ImplicitLocOpBuilder &host, mlir::Value buffer);
+void replaceWithBuffer(mlir::ImplicitLocOpBuilder &host, mlir::Value result, mlir::Value buffer);
+
+/// Blocks of `blockSize` rows of all heads and batch entries of a (batch, heads, length, …) tensor.
+mlir::Value getNumBlocks(mlir::ImplicitLocOpBuilder &host, mlir::Value tensor, int64_t blockSize);
 
 /// A kernel that computes an online attention: its operands as buffers, and its regions inlined for one pair.
 class OnlineTileKernel : public TileKernel {

@@ -5,6 +5,8 @@
 !k = tensor<?x4x?x64xbf16>
 !l = tensor<?x16x?xf32>
 // CHECK-LABEL: func @plain(
+// CHECK: cf.assert %{{.*}}, "there may be at most 2147482624 queries"
+// CHECK: cf.assert %{{.*}}, "there may be at most 2147482624 keys"
 // CHECK: %[[OUT:.*]] = memref.alloc({{.*}}) : memref<?x16x?x64xbf16>
 // CHECK: %[[LSE:.*]] = memref.alloc({{.*}}) : memref<?x16x?xf32>
 // CHECK: %[[BLOCKS:.*]] = arith.ceildivsi

@@ -58,38 +58,25 @@ __device__ __forceinline__ void store_rounded(const SharedTile<T, M, N> &tile,
 #endif
 }
 
-/// map with the elements at the same places of a tile of shared memory and the values of the rows. What
-/// store_rounded wrote from a fragment with the same warps needs no barrier in between: each warp reads what
-/// it wrote.
-template <typename T, int M, int N, int WarpsM, int WarpsN, typename F>
-__device__ __forceinline__ void map(Fragment<float, M, N, WarpsM, WarpsN> &result,
-                                    const SharedTile<T, M, N> &tile,
-                                    const RowVector<float, M, WarpsM, WarpsN> &rows, F &&function) {
+/// Reads a tile into an accumulator. What store_rounded wrote from a fragment with the same warps needs no
+/// barrier in between: each warp reads what it wrote.
+template <typename T, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ void load(Fragment<float, M, N, WarpsM, WarpsN> &fragment,
+                                     const SharedTile<T, M, N> &tile) {
   const uint32 address = accumulator_address<WarpsM, WarpsN>(tile);
   __syncwarp();
 #pragma unroll
-  for (int i = 0; i < result.kRowTiles; ++i)
+  for (int i = 0; i < fragment.kRowTiles; ++i)
 #pragma unroll
-    for (int j = 0; j < result.kColumnTiles; j += 2) {
+    for (int j = 0; j < fragment.kColumnTiles; j += 2) {
       uint32 matrices[4];
       ldmatrix_x4(matrices, SharedTile<T, M, N>::advance(address, 16 * i, j));
 #pragma unroll
       for (int n = 0; n < 2; ++n)
 #pragma unroll
         for (int e = 0; e < 4; ++e)
-          result.data[i][j + n][e] =
-              function(result.row(i, e), result.column(j + n, e), result.data[i][j + n][e],
-                       unpack<T>(matrices[2 * n + e / 2], e % 2), rows.data[i][e / 2]);
+          fragment.data[i][j + n][e] = unpack<T>(matrices[2 * n + e / 2], e % 2);
     }
-}
-
-/// Reads a tile into an accumulator.
-template <typename T, int M, int N, int WarpsM, int WarpsN>
-__device__ __forceinline__ void load(Fragment<float, M, N, WarpsM, WarpsN> &fragment,
-                                     const SharedTile<T, M, N> &tile) {
-  RowVector<float, M, WarpsM, WarpsN> unused;
-  fill(unused, 0.0f);
-  map(fragment, tile, unused, [](int, int, float, float element, float) { return element; });
 }
 
 //===----------------------------------------------------------------------===//
@@ -144,16 +131,6 @@ __device__ __forceinline__ void load_registers(Fragment<float, M, N, WarpsM, War
       for (int e = 0; e < 4; ++e)
         fragment.data[i][j][e] =
             global[register_offset<32 * WarpsM * WarpsN>(threadIdx.x, i * fragment.kColumnTiles + j, e)];
-}
-
-/// Zeroes Size floats, a multiple of four, 16-byte aligned.
-template <int Threads, int Size>
-__device__ __forceinline__ void clear(float *global) {
-  static_assert(Size % 4 == 0, "stored in fours");
-#pragma unroll
-  for (int i = 0; i < Size / 4; i += Threads)
-    if (Size / 4 % Threads == 0 || i + threadIdx.x < Size / 4)
-      reinterpret_cast<float4 *>(global)[i + threadIdx.x] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 }
 
 } // namespace attn

@@ -71,18 +71,6 @@ __device__ __forceinline__ void copy_async(const SharedTile<T, Rows, Columns> &t
   }
 }
 
-/// The same for a vector of f32; elements from `valid` on are zero.
-template <int Threads, int Size>
-__device__ __forceinline__ void copy_async(const SharedVector<float, Size> &vector, const float *global,
-                                           int valid) {
-#pragma unroll
-  for (int first = 0; first < Size; first += Threads) {
-    const int index = first + int(threadIdx.x);
-    if (Size % Threads == 0 || index < Size)
-      cp_async<4>(shared_address(vector.data() + index), global + index, index < valid ? 4 : 0);
-  }
-}
-
 /// Stores rows 0 to valid_rows - 1 and columns 0 to ValidColumns - 1 of a tile to global memory, in whole
 /// rows, with accesses of up to 16 bytes.
 template <int Threads, int ValidColumns, int Alignment = 16, typename T, int Rows, int Columns>

@@ -112,76 +112,6 @@ __device__ __forceinline__ void fill(RowVector<T, M, WarpsM, WarpsN> &vector, T 
       vector.data[i][h] = value;
 }
 
-/// The value that an operand of map has for element (i, j, e): its own element, that of its row or that of
-/// its column.
-template <typename T, int M, int N, int WarpsM, int WarpsN>
-__device__ __forceinline__ T &element(Fragment<T, M, N, WarpsM, WarpsN> &fragment, int i, int j, int e, int) {
-  return fragment.data[i][j][e];
-}
-template <typename T, int M, int N, int WarpsM, int WarpsN>
-__device__ __forceinline__ T element(const Fragment<T, M, N, WarpsM, WarpsN> &fragment, int i, int j, int e,
-                                     int) {
-  return fragment.data[i][j][e];
-}
-template <typename T, int M, int WarpsM, int WarpsN>
-__device__ __forceinline__ T element(const RowVector<T, M, WarpsM, WarpsN> &vector, int i, int, int e, int) {
-  return vector.data[i][e / 2];
-}
-template <typename T, int Size>
-__device__ __forceinline__ T element(const SharedVector<T, Size> &vector, int, int, int, int column) {
-  return vector[column];
-}
-
-template <typename F, typename T, int M, int N, int WarpsM, int WarpsN, typename... Inputs>
-__device__ __forceinline__ void map_elements(F &&function, Fragment<T, M, N, WarpsM, WarpsN> &result,
-                                             Inputs &...inputs) {
-#pragma unroll
-  for (int i = 0; i < result.kRowTiles; ++i)
-#pragma unroll
-    for (int j = 0; j < result.kColumnTiles; ++j)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int row = result.row(i, e), column = result.column(j, e);
-        result.data[i][j][e] =
-            function(row, column, result.data[i][j][e], element(inputs, i, j, e, column)...);
-      }
-}
-
-template <typename F, typename T, int M, int WarpsM, int WarpsN, typename... Inputs>
-__device__ __forceinline__ void map_elements(F &&function, RowVector<T, M, WarpsM, WarpsN> &result,
-                                             Inputs &...inputs) {
-#pragma unroll
-  for (int i = 0; i < result.kRowTiles; ++i)
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      result.data[i][h] = function(result.row(i, h), result.data[i][h], inputs.data[i][h]...);
-}
-
-/// map(result, inputs..., function) replaces each element of `result`, a Fragment, by function(row, column,
-/// element, inputs' elements...). Inputs are Fragments of the same shape, RowVectors (the value of the row)
-/// and SharedVectors (the value of the column). For a RowVector the function has no column and the inputs are
-/// RowVectors.
-template <typename R, typename F>
-__device__ __forceinline__ void map(R &result, F &&function) {
-  map_elements(function, result);
-}
-template <typename R, typename A, typename F>
-__device__ __forceinline__ void map(R &result, const A &a, F &&function) {
-  map_elements(function, result, a);
-}
-template <typename R, typename A, typename B, typename F>
-__device__ __forceinline__ void map(R &result, const A &a, const B &b, F &&function) {
-  map_elements(function, result, a, b);
-}
-template <typename R, typename A, typename B, typename C, typename F>
-__device__ __forceinline__ void map(R &result, const A &a, const B &b, const C &c, F &&function) {
-  map_elements(function, result, a, b, c);
-}
-template <typename R, typename A, typename B, typename C, typename D, typename F>
-__device__ __forceinline__ void map(R &result, const A &a, const B &b, const C &c, const D &d, F &&function) {
-  map_elements(function, result, a, b, c, d);
-}
-
 //===----------------------------------------------------------------------===//
 // Changes of layout
 //===----------------------------------------------------------------------===//
@@ -227,31 +157,6 @@ __device__ __forceinline__ void store(const SharedTile<T, M, N> &tile,
         else
           *reinterpret_cast<uint32 *>(target) = pack<T>(first, second);
       }
-}
-
-/// Writes rows below valid_rows of a row vector to global memory.
-template <int M, int WarpsM, int WarpsN>
-__device__ __forceinline__ void store(float *global, int valid_rows,
-                                      const RowVector<float, M, WarpsM, WarpsN> &vector) {
-  if (lane_index() % 4 != 0 || warp_index() % WarpsN != 0)
-    return;
-#pragma unroll
-  for (int i = 0; i < vector.kRowTiles; ++i)
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      if (vector.row(i, h) < valid_rows)
-        global[vector.row(i, h)] = vector.data[i][h];
-}
-
-/// Reads a row vector from global memory; rows from valid_rows on are `padding`.
-template <int M, int WarpsM, int WarpsN>
-__device__ __forceinline__ void load(RowVector<float, M, WarpsM, WarpsN> &vector, const float *global,
-                                     int valid_rows, float padding) {
-#pragma unroll
-  for (int i = 0; i < vector.kRowTiles; ++i)
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      vector.data[i][h] = vector.row(i, h) < valid_rows ? global[vector.row(i, h)] : padding;
 }
 
 /// Adds an accumulator to f32 in global memory, atomically, in rows below valid_rows and columns below

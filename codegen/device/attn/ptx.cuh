@@ -87,22 +87,6 @@ __device__ __forceinline__ void stmatrix_x4(uint32 shared, const uint32 (&matric
 #endif
 
 //===----------------------------------------------------------------------===//
-// Named barriers, PTX ISA 9.7.13.1 (barrier)
-//===----------------------------------------------------------------------===//
-
-/// Waits until `Threads` threads have come to barrier Id, 1 to 15; 0 is that of __syncthreads.
-template <int Id, int Threads>
-__device__ __forceinline__ void barrier_sync() {
-  asm volatile("barrier.sync.aligned %0, %1;" ::"n"(Id), "n"(Threads) : "memory");
-}
-
-/// Comes to the barrier, and does not wait. What the thread wrote before is seen by those that do.
-template <int Id, int Threads>
-__device__ __forceinline__ void barrier_arrive() {
-  asm volatile("barrier.arrive.aligned %0, %1;" ::"n"(Id), "n"(Threads) : "memory");
-}
-
-//===----------------------------------------------------------------------===//
 // Matrix products, PTX ISA 9.7.14.5.8 (mma.m16n8k16) and 9.7.14.5.7 (mma.m16n8k8)
 //===----------------------------------------------------------------------===//
 

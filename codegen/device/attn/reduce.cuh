@@ -74,22 +74,4 @@ __device__ __forceinline__ void all_reduce(RowVector<float, M, WarpsM, WarpsN> &
   }
 }
 
-/// vector = max(vector, greatest element of each row of the fragment).
-template <int M, int N, int WarpsM, int WarpsN>
-__device__ __forceinline__ void row_reduce_max(RowVector<float, M, WarpsM, WarpsN> &vector,
-                                               const Fragment<float, M, N, WarpsM, WarpsN> &fragment,
-                                               float *scratch = nullptr) {
-  lane_reduce<Max>(vector, fragment);
-  all_reduce<Max>(vector, scratch);
-}
-
-/// vector += the lane's own part of each row's sum. After the last one all_reduce<Sum> makes it the sum of
-/// the row; a vector that is only scaled by row in between needs no exchange before that.
-template <int M, int N, int WarpsM, int WarpsN>
-__device__ __forceinline__ void
-row_reduce_sum_partial(RowVector<float, M, WarpsM, WarpsN> &vector,
-                       const Fragment<float, M, N, WarpsM, WarpsN> &fragment) {
-  lane_reduce<Sum>(vector, fragment);
-}
-
 } // namespace attn
