@@ -18,9 +18,6 @@ struct Tile {
 };
 } // namespace
 
-/// Registers that a thread may spend on accumulators: 255, less the operands of a product and addresses.
-static constexpr int64_t kMaxAccumulatorRegisters = 208;
-
 /// In the order of their speed where they fit, as measured on an H200.
 static constexpr Tile kForwardTiles[] = {{128, 128, 4, 2, 1}, {128, 64, 4, 2, 1}, {128, 32, 4, 2, 1},
                                          {64, 64, 4, 2, 1},   {128, 64, 8, 1, 1}, {64, 64, 4, 1, 1},
@@ -114,6 +111,9 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
       continue;
     auto [shared, registers] = measure(shape, tile);
     ScheduleCandidate candidate{tile.blockM, tile.blockN, shared, shared, ""};
+    candidate.warps = tile.warps;
+    candidate.blocksPerMultiprocessor = tile.blocksPerMultiprocessor;
+    candidate.accumulatorRegisters = registers;
     int64_t limit = target.getMaxSharedMemory() / tile.blocksPerMultiprocessor;
     if (shared > limit)
       candidate.rejection =

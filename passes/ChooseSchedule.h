@@ -37,6 +37,8 @@ struct ScheduleCandidate {
   int64_t hotBytes, totalBytes;
   /// Why it lost; empty for the one chosen.
   std::string rejection;
+  /// Of a GPU: the rest of the tile, and registers that a thread holds accumulators in.
+  int64_t warps = 0, blocksPerMultiprocessor = 0, accumulatorRegisters = 0;
 };
 
 struct ScheduleChoice {
@@ -52,6 +54,10 @@ struct ScheduleChoice {
 llvm::FailureOr<ScheduleChoice> chooseSchedule(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
                                                const ShapeClass &shape, TargetAttr target,
                                                const ScheduleOverrides &overrides);
+
+/// Registers that a thread of a GPU may spend on accumulators: 255, less the operands of a product and
+/// addresses.
+inline constexpr int64_t kMaxAccumulatorRegisters = 208;
 
 /// The same for a GPU target, the portable family: the first of a list of tiles, in the order of their
 /// measured speed, whose shared memory and accumulators fit.

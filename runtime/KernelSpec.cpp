@@ -167,6 +167,26 @@ StatusOr<int64_t> evaluate(const Expr &expr, const EvaluationContext &context) {
   return value;
 }
 
+/// The operands of min(a, min(b, c)), and of no other kind, in a row.
+static void printOperands(std::string &text, const Expr &expr, Expr::Kind kind, const LaunchPlan &plan) {
+  for (const Expr &operand : expr.operands) {
+    if (operand.kind == kind && (kind == Expr::Kind::Min || kind == Expr::Kind::Max))
+      printOperands(text, operand, kind, plan);
+    else
+      text += (text.empty() ? "" : ", ") + toString(operand, plan);
+  }
+}
+
+static std::string printInfix(const Expr &expr, const char *symbol, const LaunchPlan &plan) {
+  auto print = [&](const Expr &operand) {
+    bool isSum = operand.kind == Expr::Kind::Add || operand.kind == Expr::Kind::Sub;
+    bool binds = !isSum || (expr.kind != Expr::Kind::Mul && &operand == &expr.operands[0]);
+    std::string text = toString(operand, plan);
+    return binds ? text : "(" + text + ")";
+  };
+  return print(expr.operands[0]) + " " + symbol + " " + print(expr.operands[1]);
+}
+
 std::string toString(const Expr &expr, const LaunchPlan &plan) {
   switch (expr.kind) {
   case Expr::Kind::Constant:
@@ -179,9 +199,17 @@ std::string toString(const Expr &expr, const LaunchPlan &plan) {
     return plan.parameters[expr.index].name + ".aligned(" + std::to_string(expr.value) + ")";
   case Expr::Kind::ResultAligned:
     return plan.results[expr.index].name + ".aligned(" + std::to_string(expr.value) + ")";
-  default:
-    return std::string(getName(expr.kind)) + "(" + toString(expr.operands[0], plan) + ", " +
-           toString(expr.operands[1], plan) + ")";
+  case Expr::Kind::Add:
+    return printInfix(expr, "+", plan);
+  case Expr::Kind::Sub:
+    return printInfix(expr, "-", plan);
+  case Expr::Kind::Mul:
+    return printInfix(expr, "*", plan);
+  default: {
+    std::string operands;
+    printOperands(operands, expr, expr.kind, plan);
+    return std::string(getName(expr.kind)) + "(" + operands + ")";
+  }
   }
 }
 

@@ -228,7 +228,7 @@ Status validate(const LaunchPlan &plan);
 std::string toJson(const LaunchPlan &plan);
 StatusOr<LaunchPlan> parseLaunchPlan(const std::string &json);
 
-/// For messages and --explain: "ceildiv(query.size(2), 128)".
+/// For messages and --explain: "ceildiv(query.size(2), 128) * query.size(1)".
 std::string toString(const Expr &expr, const LaunchPlan &plan);
 
 } // namespace attn

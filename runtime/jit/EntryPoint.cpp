@@ -151,7 +151,7 @@ llvm::Expected<EntryPoint> attn::parseEntryPoint(MLIRContext *context, StringRef
   auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(file);
   if (!buffer)
     return makeError("%s: %s", file.str().c_str(), buffer.getError().message().c_str());
-  return parseEntryPoint(context, std::move(*buffer), entry);
+  return parseEntryPoint(context, std::move(*buffer), entry, /*keepsNames=*/true);
 }
 
 llvm::Expected<EntryPoint> attn::parseEntryPoint(MLIRContext *context,

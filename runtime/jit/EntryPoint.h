@@ -59,12 +59,12 @@ struct EntryPoint {
   llvm::SmallVector<AttentionOpInterface> getAttentionOps() const;
 };
 
-/// Reads `file` (`-` for standard input). The function is the one called `entry`, or the only public one that
-/// holds an attention op where `entry` is empty.
+/// Reads `file` (`-` for standard input). Locations keep the names of values (SourceNames.h). The function is
+/// the one called `entry`, or the only public one that holds an attention op where `entry` is empty.
 llvm::Expected<EntryPoint> parseEntryPoint(mlir::MLIRContext *context, llvm::StringRef file,
                                            llvm::StringRef entry);
 
-/// The same for text in memory. With `keepsNames` locations keep the names of values (SourceNames.h).
+/// The same for text in memory; names are kept only if asked for.
 llvm::Expected<EntryPoint> parseEntryPoint(mlir::MLIRContext *context,
                                            std::unique_ptr<llvm::MemoryBuffer> text, llvm::StringRef entry,
                                            bool keepsNames = false);

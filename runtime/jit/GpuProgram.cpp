@@ -46,6 +46,19 @@ void attn::setOptions(PlanPipelineOptions &options, const CompileRequest &reques
   options.kvSplits = request.kvSplits;
 }
 
+llvm::Error attn::removeOtherFunctions(EntryPoint &entry) {
+  for (auto function : entry.module->getOps<func::FuncOp>())
+    if (function != entry.function)
+      function.setPrivate();
+  MLIRContext *context = entry.module->getContext();
+  FirstDiagnostic diagnostic(context);
+  PassManager pm(context);
+  pm.addPass(createSymbolDCEPass());
+  if (failed(pm.run(*entry.module)))
+    return diagnostic.take("unused functions cannot be removed");
+  return llvm::Error::success();
+}
+
 llvm::Expected<EntryPoint> attn::parseRequest(MLIRContext *context, const CompileRequest &request) {
   auto buffer = llvm::MemoryBuffer::getMemBufferCopy(request.text, request.name);
   llvm::Expected<EntryPoint> entry =
@@ -55,15 +68,8 @@ llvm::Expected<EntryPoint> attn::parseRequest(MLIRContext *context, const Compil
   if (request.backward)
     if (llvm::Error error = makeBackwardEntry(*entry))
       return std::move(error);
-  // The others may not even be compilable.
-  for (auto function : entry->module->getOps<func::FuncOp>())
-    if (function != entry->function)
-      function.setPrivate();
-  FirstDiagnostic diagnostic(context);
-  PassManager pm(context);
-  pm.addPass(createSymbolDCEPass());
-  if (failed(pm.run(*entry->module)))
-    return diagnostic.take("unused functions cannot be removed");
+  if (llvm::Error error = removeOtherFunctions(*entry))
+    return std::move(error);
   return entry;
 }
 
@@ -114,6 +120,32 @@ llvm::Expected<TargetAttr> attn::getTarget(MLIRContext *context, const GpuMachin
 // Launch plans
 //===----------------------------------------------------------------------===//
 
+llvm::Expected<LaunchPlan> attn::lowerToLaunchPlan(EntryPoint &entry, const GpuMachine &machine,
+                                                   const CudaPipelineOptions &options) {
+  MLIRContext *context = entry.module->getContext();
+  llvm::Expected<TargetAttr> target = getTarget(context, machine);
+  if (!target)
+    return target.takeError();
+  (*entry.module)->setAttr(AttnDialect::getTargetAttrName(), *target);
+  llvm::Expected<LaunchPlan> described = describeParameters(entry);
+  if (!described)
+    return described.takeError();
+
+  FirstDiagnostic diagnostic(context);
+  auto modules = cuda::lowerToCuda(*entry.module, options);
+  FailureOr<LaunchPlan> plan = failure();
+  if (succeeded(modules))
+    plan = cuda::buildLaunchPlan(*modules, entry.getFunction().getName());
+  if (failed(plan))
+    return diagnostic.take("@" + entry.getFunction().getName().str() + " cannot be lowered to kernels");
+  for (auto [parameter, source] : llvm::zip_equal(plan->parameters, described->parameters))
+    parameter.name = source.name;
+  for (auto [result, name] : llvm::zip_equal(plan->results, entry.resultNames))
+    result.name = name;
+  llvm::append_range(plan->requirements, described->requirements);
+  return std::move(*plan);
+}
+
 static llvm::Expected<LaunchPlan> lower(const CompileRequest &request, const GpuMachine &machine) {
   DialectRegistry registry;
   registerCompilerDialects(registry);
@@ -122,29 +154,9 @@ static llvm::Expected<LaunchPlan> lower(const CompileRequest &request, const Gpu
   llvm::Expected<EntryPoint> entry = parseRequest(&context, request);
   if (!entry)
     return entry.takeError();
-  llvm::Expected<TargetAttr> target = getTarget(&context, machine);
-  if (!target)
-    return target.takeError();
-  (*entry->module)->setAttr(AttnDialect::getTargetAttrName(), *target);
-  llvm::Expected<LaunchPlan> described = describeParameters(*entry);
-  if (!described)
-    return described.takeError();
-
-  FirstDiagnostic diagnostic(&context);
   CudaPipelineOptions options;
   setOptions(options, request);
-  auto modules = cuda::lowerToCuda(*entry->module, options);
-  FailureOr<LaunchPlan> plan = failure();
-  if (succeeded(modules))
-    plan = cuda::buildLaunchPlan(*modules, entry->getFunction().getName());
-  if (failed(plan))
-    return diagnostic.take("@" + entry->getFunction().getName().str() + " cannot be lowered to kernels");
-  for (auto [parameter, source] : llvm::zip_equal(plan->parameters, described->parameters))
-    parameter.name = source.name;
-  for (auto [result, name] : llvm::zip_equal(plan->results, entry->resultNames))
-    result.name = name;
-  llvm::append_range(plan->requirements, described->requirements);
-  return std::move(*plan);
+  return lowerToLaunchPlan(*entry, machine, options);
 }
 
 StatusOr<LaunchPlan> attn::getLaunchPlan(KernelCompiler &compiler, const CompileRequest &request,

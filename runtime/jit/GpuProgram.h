@@ -13,6 +13,7 @@
 #include "runtime/jit/EntryPoint.h"
 
 namespace attn {
+struct CudaPipelineOptions;
 struct PlanPipelineOptions;
 
 /// A function to compile, and how.
@@ -29,6 +30,9 @@ void setOptions(PlanPipelineOptions &options, const CompileRequest &request);
 
 /// The dialects and interfaces that compiling needs.
 void registerCompilerDialects(mlir::DialectRegistry &registry);
+
+/// Removes what the function of the entry does not call; it may not even be compilable.
+llvm::Error removeOtherFunctions(EntryPoint &entry);
 
 /// Parses the text and selects the function, differentiated if the request says so. What it does not call is
 /// removed.
@@ -47,6 +51,11 @@ struct GpuMachine {
 
 /// The machine as an attribute; its architecture is the newest that the compiler knows and the machine runs.
 llvm::Expected<TargetAttr> getTarget(mlir::MLIRContext *context, const GpuMachine &machine);
+
+/// The launch plan of the entry, alone in its module, which gets the machine as its target. Parameters and
+/// results have the names of the entry.
+llvm::Expected<LaunchPlan> lowerToLaunchPlan(EntryPoint &entry, const GpuMachine &machine,
+                                             const CudaPipelineOptions &options);
 
 /// The launch plan of the request, from the compiler's cache or by lowering. Its parameters and results have
 /// the names of the text.

@@ -225,7 +225,10 @@ TEST(LaunchPlan, Validation) {
 TEST(LaunchPlan, ExpressionsReadAsText) {
   LaunchPlan plan = makePlan();
   EXPECT_EQ(toString(plan.variants[0].launches[0].grid[0], plan),
-            "mul(ceildiv(query.size(2), 128), add(query.size(0), 1))");
+            "ceildiv(query.size(2), 128) * (query.size(0) + 1)");
+  EXPECT_EQ(toString(Expr::sub(Expr::sub(8, 4), Expr::sub(2, 1)), plan), "8 - 4 - (2 - 1)");
+  EXPECT_EQ(toString(Expr::min(Expr::min(1, 2), Expr::max(3, Expr::min(4, 5))), plan),
+            "min(1, 2, max(3, min(4, 5)))");
   EXPECT_EQ(toString(plan.variants[0].condition, plan), "min(query.aligned(16), max(out.aligned(16), 0))");
   EXPECT_EQ(toString(plan.variants[0].workspaces[0].sizes[0], plan), "multiprocessors");
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/Launch.h"
+#include "runtime/DeviceBuffer.h"
 #include "test/unit/FakeCudaDriver.h"
 #include "test/unit/TemporaryDirectory.h"
 #include "gtest/gtest.h"
@@ -382,13 +383,13 @@ TEST_F(Launch, RefusesGridsBeforeTheFirstLaunch) {
   plan.variants[0].launches[1].grid[1] = Expr::mul(Expr::dim(0, 1), 66);
   makeRuntime(plan);
   EXPECT_EQ(launchMessage(),
-            "'scaled': the grid of kernel 'write', mul(in.size(1), 66), is 66000, expected 0 to 65535");
+            "'scaled': the grid of kernel 'write', in.size(1) * 66, is 66000, expected 0 to 65535");
   EXPECT_EQ(FakeCuda::get().launches.size(), 0u);
   EXPECT_EQ(FakeCuda::get().memsets.size(), 0u);
   plan.variants[0].launches[1].grid[1] = Expr::ceilDiv(1, Expr::sub(Expr::dim(0, 1), 1000));
   makeRuntime(plan);
   EXPECT_EQ(launchMessage(),
-            "'scaled': the grid of kernel 'write', ceildiv(1, sub(in.size(1), 1000)), divides by a "
+            "'scaled': the grid of kernel 'write', ceildiv(1, in.size(1) - 1000), divides by a "
             "number that is not positive");
   plan = makePlan();
   plan.variants[0].workspaces[1].sizes = {Expr(INT32_MAX), Expr(INT32_MAX), Expr(INT32_MAX)};
@@ -457,6 +458,33 @@ TEST_F(Launch, CostsLessThanTenMicroseconds) {
   }
   printf("%.2f us a call of two kernels, without the driver\n", best);
   EXPECT_LT(best, 10);
+}
+
+TEST(DeviceBuffer, IsFreedOnceByItsOwner) {
+  FakeCuda::reset();
+  const CudaDriver &driver = FakeCuda::getDriver();
+  {
+    StatusOr<DeviceBuffer> buffer = DeviceBuffer::allocate(driver, 1000),
+                           empty = DeviceBuffer::allocate(driver, 0);
+    ASSERT_TRUE(buffer.ok() && empty.ok());
+    EXPECT_EQ(FakeCuda::get().allocations, 1);
+    EXPECT_EQ(empty->getData(), nullptr);
+    EXPECT_TRUE(empty->fill(0, nullptr).ok() && empty->copyFrom(nullptr).ok() && empty->copyTo(nullptr).ok());
+    EXPECT_TRUE(FakeCuda::get().memsets.empty());
+    DeviceBuffer moved = std::move(*buffer);
+    EXPECT_EQ(buffer->getData(), nullptr);
+    EXPECT_TRUE(moved.fill(0xff, nullptr).ok());
+    ASSERT_EQ(FakeCuda::get().memsets.size(), 1u);
+    EXPECT_EQ(FakeCuda::get().memsets[0].bytes, 1000u);
+  }
+  EXPECT_EQ(FakeCuda::get().frees, 1);
+  FakeCuda::get().memAllocResult = 2;
+  StatusOr<DeviceBuffer> none = DeviceBuffer::allocate(driver, 77);
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.getMessage().find("no device memory for 77 bytes: cuMemAlloc failed"), 0u)
+      << none.getMessage();
+  EXPECT_EQ(FakeCuda::get().frees, 1);
+  FakeCuda::reset();
 }
 
 TEST(CudaDriver, MissingLibraryIsNamed) {

@@ -8,15 +8,20 @@
 #ifndef ATTN_TOOLS_ATTNBENCH_CASES_H
 #define ATTN_TOOLS_ATTNBENCH_CASES_H
 
-#include "tools/common/Program.h"
+#include "tools/common/GpuFunction.h"
 
 namespace attn {
 
-/// One shape, dense or causal, forward or backward.
+/// What is done to scores: "full", "causal", "soft_cap", "alibi" (causal too) and "window" (causal, of
+/// kBenchWindow keys).
+llvm::ArrayRef<llvm::StringLiteral> getBenchMods();
+inline constexpr int64_t kBenchWindow = 1024;
+
+/// One shape, one mod, forward or backward.
 struct BenchCase {
   int64_t batch = 1, qHeads = 1, kvHeads = 1, qLen = 0, kvLen = 0, headDim = 64;
-  std::string dtype = "f32";
-  bool causal = false, backward = false;
+  std::string dtype = "f32", mod = "full";
+  bool backward = false;
 
   /// "forward/f32/b1/h1/n2048/d64/causal".
   std::string getName() const;
@@ -36,18 +41,22 @@ public:
   static llvm::Expected<BenchRun> create(mlir::MLIRContext *context, llvm::StringRef file,
                                          llvm::StringRef entry, bool backward,
                                          const struct InputRequest &request, const ProgramOptions &options);
-  /// Seconds of one call: of this thread where it does all the work, else of the clock on the wall.
-  double time() const;
+  /// Seconds of one call: of the GPU if it runs on one (by the protocol of GpuTimer), of this thread where it
+  /// does all the work, else of the clock on the wall.
+  llvm::Expected<double> time();
+  /// On a GPU: seconds that the host spends on launching one call.
+  llvm::Expected<double> timeLaunch() { return gpuCall->timeLaunch(); }
   double getFlops() const { return flops; }
   mlir::Type getComputeType() const { return computeType; }
 
 private:
-  static llvm::Expected<BenchRun> create(const EntryPoint &entry, const struct InputRequest &request,
+  static llvm::Expected<BenchRun> create(const EntryPoint &entry, struct InputRequest request,
                                          const ProgramOptions &options, double flops);
 
   // The tensors do not move when the run does: calls point into them.
   std::vector<HostTensor> inputs, results;
   std::function<llvm::Error()> call;
+  std::optional<GpuCall> gpuCall; // instead
   double flops = 0;
   bool onThisThread = false;
   mlir::Type computeType;

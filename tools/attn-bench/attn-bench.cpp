@@ -7,7 +7,8 @@
 //
 // The clock of a machine drifts by tens of percent within seconds. So what is compared is timed in turns:
 // each iteration calls the attention once, measures the peak once and, for a causal case, calls the full
-// attention once; medians of the ratios are reported.
+// attention once; medians of the ratios are reported. On a GPU each call comes after an idle gap instead
+// (tools/common/GpuTimer.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,25 +25,37 @@ namespace cl = llvm::cl;
 static cl::OptionCategory category("attn-bench options");
 static cl::opt<std::string> inputFile(cl::Positional, cl::desc("[FILE.mlir]"), cl::cat(category));
 static cl::opt<std::string> entryName("entry", cl::desc("Function of the file to time"), cl::cat(category));
-static cl::list<int64_t> lengths("n", cl::desc("Queries and keys (default 2048)"), cl::CommaSeparated,
-                                 cl::cat(category));
+static cl::list<int64_t> lengths("n", cl::desc("Queries and keys (default 2048; on a GPU 4096)"),
+                                 cl::CommaSeparated, cl::cat(category));
 static cl::opt<int64_t> kvLen("kv-len", cl::desc("Keys, where not as many as queries"), cl::cat(category));
-static cl::list<int64_t> headDims("d", cl::desc("Head dimension (default 64)"), cl::CommaSeparated,
-                                  cl::cat(category));
-static cl::list<std::string> dtypes("dtype", cl::desc("f32, bf16, f16 or f64 (default f32)"),
+static cl::list<int64_t> headDims("d", cl::desc("Head dimension (default 64; on a GPU 128)"),
+                                  cl::CommaSeparated, cl::cat(category));
+static cl::list<std::string> dtypes("dtype", cl::desc("f32, bf16, f16 or f64 (default f32; on a GPU bf16)"),
                                     cl::CommaSeparated, cl::cat(category));
-static cl::opt<int64_t> batch("batch", cl::desc("Batch entries"), cl::init(1), cl::cat(category));
-static cl::opt<int64_t> heads("heads", cl::desc("Query heads"), cl::init(1), cl::cat(category));
+static cl::opt<int64_t>
+    batch("batch", cl::desc("Batch entries (default 1; on a GPU such that there are 16384 tokens)"),
+          cl::cat(category));
+static cl::opt<int64_t> heads("heads", cl::desc("Query heads (default 1; on a GPU hidden size 2048)"),
+                              cl::cat(category));
 static cl::opt<int64_t> kvHeads("kv-heads", cl::desc("Key and value heads (default: as many as query heads)"),
                                 cl::cat(category));
 static cl::opt<bool> causal("causal",
                             cl::desc("Time causal attention, too, and how much of the full one it takes"),
                             cl::cat(category));
+static cl::list<std::string> mods("mods",
+                                  cl::desc("What is done to scores: full, causal, soft_cap, alibi (causal), "
+                                           "window (causal, 1024 keys); default full"),
+                                  cl::CommaSeparated, cl::cat(category));
 static cl::opt<bool> backward("backward", cl::desc("Time the gradients, too (of a file: instead)"),
                               cl::cat(category));
 static cl::opt<std::string> target("target",
                                    cl::desc("host, x86-64, x86-64-v3 (AVX2) or x86-64-v4 (AVX-512)"),
                                    cl::init("host"), cl::cat(category));
+static cl::opt<std::string> gpu("gpu", cl::ValueOptional, cl::value_desc("N"),
+                                cl::desc("Time on CUDA device N (0 if not given) instead of a CPU"),
+                                cl::cat(category));
+static cl::opt<int> repeats("repeats", cl::desc("Timed runs of each case on a GPU"), cl::init(9),
+                            cl::cat(category));
 static cl::opt<int> threads("threads", cl::desc("Threads; 0 for all"), cl::init(1), cl::cat(category));
 static cl::opt<int64_t> blockM("block-m", cl::desc("Queries in a block"), cl::init(0), cl::cat(category));
 static cl::opt<int64_t> blockN("block-n", cl::desc("Keys in a block"), cl::init(0), cl::cat(category));
@@ -53,12 +66,16 @@ constexpr const char *overview = R"(times compiled attention on this machine
 
 GFLOP/s counts the matrix products over the kept pairs (2 forward, 5 backward); for a file, those that the plan computes.
 %peak compares them with packed fused multiply-adds in registers, measured in turns with the attention.
+On a GPU, TFLOP/s of the median of runs that each come after an idle gap and with a cold L2 cache; launch_us is what the
+host takes to launch one.
 Options of Google Benchmark (--benchmark_format=json, --benchmark_min_time=2, --benchmark_filter=…) are passed on.
 
 examples:
   attn-bench --n 512,2048 --causal --backward
   attn-bench --target x86-64-v3 --dtype f32,bf16
   attn-bench alibi.mlir --threads 0 --benchmark_format=json
+  attn-bench --gpu --d 64,128 --n 1024,4096,16384 --causal --backward
+  attn-bench --gpu --mods full,soft_cap,alibi,window --benchmark_format=json
 )";
 
 /// Google Benchmark reports errors but does not return them.
@@ -78,6 +95,31 @@ static double getSpread(std::vector<double> values) {
 
 /// What is made anew for each benchmark, so that one case's tensors do not stay in memory during the next.
 using MakeRun = std::function<llvm::Expected<BenchRun>()>;
+
+static void runGpuBenchmark(benchmark::State &state, const MakeRun &makeRun) {
+  auto fail = [&](llvm::Error error) {
+    anyFailed = true;
+    state.SkipWithError(llvm::toString(std::move(error)).c_str());
+  };
+  llvm::Expected<BenchRun> run = makeRun();
+  if (!run)
+    return fail(run.takeError());
+  std::vector<double> seconds;
+  for (auto _ : state) {
+    llvm::Expected<double> time = run->time();
+    if (!time)
+      return fail(time.takeError());
+    seconds.push_back(*time);
+    state.SetIterationTime(*time);
+  }
+  llvm::Expected<double> launch = run->timeLaunch();
+  if (!launch)
+    return fail(launch.takeError());
+  state.counters["TFLOP/s"] = run->getFlops() / getMedian(seconds) * 1e-12;
+  state.counters["median_ms"] = 1e3 * getMedian(seconds);
+  state.counters["spread%"] = 100 * getSpread(seconds);
+  state.counters["launch_us"] = 1e6 * *launch;
+}
 
 static void runBenchmark(benchmark::State &state, const MakeRun &makeRun, const MakeRun &makeFull,
                          const ProgramOptions &options) {
@@ -104,13 +146,13 @@ static void runBenchmark(benchmark::State &state, const MakeRun &makeRun, const 
   std::vector<double> seconds, peaks, fractions, ratios;
   for (auto _ : state) {
     double before = peak->measure();
-    double time = run->time();
+    double time = llvm::cantFail(run->time());
     double machine = (before + peak->measure()) / 2 * numThreads;
     seconds.push_back(time);
     peaks.push_back(machine);
     fractions.push_back(run->getFlops() / time / machine);
     if (full)
-      ratios.push_back(time / full->time());
+      ratios.push_back(time / llvm::cantFail(full->time()));
     state.SetIterationTime(time);
   }
   state.counters["GFLOP/s"] = run->getFlops() / getMedian(seconds) * 1e-9;
@@ -123,6 +165,14 @@ static void runBenchmark(benchmark::State &state, const MakeRun &makeRun, const 
 }
 
 static void registerCase(const std::string &name, MakeRun run, MakeRun full, const ProgramOptions &options) {
+  if (options.gpu) {
+    benchmark::RegisterBenchmark(
+        name.c_str(), [run = std::move(run)](benchmark::State &state) { runGpuBenchmark(state, run); })
+        ->UseManualTime()
+        ->Iterations(repeats)
+        ->Unit(benchmark::kMillisecond);
+    return;
+  }
   benchmark::RegisterBenchmark(name.c_str(),
                                [run = std::move(run), full = std::move(full), options](
                                    benchmark::State &state) { runBenchmark(state, run, full, options); })
@@ -137,25 +187,33 @@ static void registerCases(MLIRContext *context, const ProgramOptions &options) {
   std::vector<bool> directions{false};
   if (backward)
     directions.push_back(true);
-  for (const std::string &dtype : orDefault(dtypes, std::string("f32")))
-    for (int64_t headDim : orDefault(headDims, int64_t(64)))
-      for (int64_t length : orDefault(lengths, int64_t(2048)))
+  std::vector<std::string> caseMods = orDefault(mods, std::string("full"));
+  if (causal && !llvm::is_contained(caseMods, "causal"))
+    caseMods.push_back("causal");
+  bool onGpu = options.gpu.has_value();
+  for (const std::string &dtype : orDefault(dtypes, std::string(onGpu ? "bf16" : "f32")))
+    for (int64_t headDim : orDefault(headDims, int64_t(onGpu ? 128 : 64)))
+      for (int64_t length : orDefault(lengths, int64_t(onGpu ? 4096 : 2048)))
         for (bool isBackward : directions)
-          for (bool isCausal : causal ? std::vector<bool>{false, true} : std::vector<bool>{false}) {
+          for (const std::string &mod : caseMods) {
             BenchCase benchCase;
-            benchCase.batch = batch;
-            benchCase.qHeads = heads;
-            benchCase.kvHeads = kvHeads.getNumOccurrences() ? kvHeads : heads;
+            benchCase.batch = batch.getNumOccurrences() ? batch
+                              : onGpu                   ? std::max<int64_t>(16384 / length, 1)
+                                                        : 1;
+            benchCase.qHeads = heads.getNumOccurrences() ? heads
+                               : onGpu                   ? std::max<int64_t>(2048 / headDim, 1)
+                                                         : 1;
+            benchCase.kvHeads = kvHeads.getNumOccurrences() ? kvHeads : benchCase.qHeads;
             benchCase.qLen = length;
             benchCase.kvLen = kvLen.getNumOccurrences() ? kvLen : length;
             benchCase.headDim = headDim;
             benchCase.dtype = dtype;
-            benchCase.causal = isCausal;
+            benchCase.mod = mod;
             benchCase.backward = isBackward;
             BenchCase fullCase = benchCase;
-            fullCase.causal = false;
+            fullCase.mod = "full";
             MakeRun full;
-            if (isCausal)
+            if (mod == "causal")
               full = [context, fullCase, options] { return BenchRun::create(context, fullCase, options); };
             registerCase(
                 benchCase.getName(),
@@ -167,6 +225,20 @@ static void registerCases(MLIRContext *context, const ProgramOptions &options) {
 static llvm::Error configure(ProgramOptions &options) {
   options.target = target;
   options.threads = threads;
+  if (gpu.getNumOccurrences()) {
+    if (target.getNumOccurrences() || threads.getNumOccurrences())
+      return makeError("--target and --threads are for a CPU, not with --gpu");
+    llvm::Expected<int> device = parseDevice(gpu);
+    if (!device)
+      return device.takeError();
+    options.gpu = *device;
+    if (llvm::Expected<std::optional<GpuMachine>> machine = getGpuMachine(options); !machine)
+      return machine.takeError();
+  } else if (repeats.getNumOccurrences()) {
+    return makeError("--repeats is for --gpu; a CPU takes --benchmark_min_time");
+  }
+  if (repeats < 1)
+    return makeError("--repeats: expected at least 1, got %d", repeats.getValue());
   options.lowering.blockM = blockM;
   options.lowering.blockN = blockN;
   if (threads < 0)
@@ -177,6 +249,9 @@ static llvm::Error configure(ProgramOptions &options) {
   for (const std::string &dtype : dtypes)
     if (dtype != "f32" && dtype != "bf16" && dtype != "f16" && dtype != "f64")
       return makeError("--dtype: expected f32, bf16, f16 or f64, got '%s'", dtype.c_str());
+  for (const std::string &mod : mods)
+    if (!llvm::is_contained(getBenchMods(), mod))
+      return makeError("--mods: expected full, causal, soft_cap, alibi or window, got '%s'", mod.c_str());
   for (int64_t length : lengths)
     if (length < 1)
       return makeError("--n: expected at least 1, got %lld", static_cast<long long>(length));
@@ -188,8 +263,9 @@ static llvm::Error configure(ProgramOptions &options) {
   for (int64_t headDim : headDims)
     if (headDim < 1 || headDim > 512)
       return makeError("--d: expected 1 to 512, got %lld", static_cast<long long>(headDim));
-  if (!inputFile.empty() && (!lengths.empty() || !headDims.empty() || !dtypes.empty() || causal))
-    return makeError("--n, --d, --dtype and --causal are for generated cases, not for a file");
+  if (!inputFile.empty() &&
+      (!lengths.empty() || !headDims.empty() || !dtypes.empty() || !mods.empty() || causal))
+    return makeError("--n, --d, --dtype, --mods and --causal are for generated cases, not for a file");
   return llvm::Error::success();
 }
 

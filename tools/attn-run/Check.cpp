@@ -6,17 +6,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/attn-run/Check.h"
-#include "tools/common/Contract.h"
 #include "tools/common/References.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
 using namespace attn;
 
-llvm::Expected<bool> attn::checkResults(llvm::raw_ostream &os, const EntryPoint &entry,
-                                        const Program &program, ArrayRef<HostTensor> inputs,
-                                        ArrayRef<HostTensor> results, const ProgramOptions &options) {
-  llvm::Expected<Computations> computations = compileComputations(entry, program, results, options);
+llvm::Expected<bool> attn::checkResults(llvm::raw_ostream &os, const EntryPoint &entry, Computation ours,
+                                        ArrayRef<HostTensor> inputs, ArrayRef<HostTensor> results,
+                                        const ProgramOptions &options) {
+  llvm::Expected<Computations> computations = compileComputations(entry, std::move(ours), results, options);
   if (!computations)
     return computations.takeError();
   llvm::Expected<std::vector<ContractCheck>> checks = checkContract(*computations, inputs, results);

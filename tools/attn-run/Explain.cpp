@@ -8,6 +8,7 @@
 #include "tools/attn-run/Explain.h"
 #include "passes/ChooseSchedule.h"
 #include "runtime/jit/HostTarget.h"
+#include "tools/attn-run/ExplainGpu.h"
 #include "tools/common/Formula.h"
 #include "tools/common/MachinePeak.h"
 #include "tools/common/Plan.h"
@@ -16,18 +17,6 @@
 
 using namespace mlir;
 using namespace attn;
-
-namespace {
-/// Prints one section after the other, labels in one column and text in the next.
-class Table {
-public:
-  explicit Table(llvm::raw_ostream &os) : os(os) {}
-  llvm::raw_ostream &row(StringRef label) { return os << "  " << llvm::left_justify(label, 12); }
-
-private:
-  llvm::raw_ostream &os;
-};
-} // namespace
 
 /// "tensor<?x4x?x64xf32>, here 1 x 4 x 256 x 64".
 static void printShape(llvm::raw_ostream &os, Value value, const SizeResolver &sizes) {
@@ -114,7 +103,7 @@ static void printRanges(Table &table, OnlineAttentionOp op, const EntryPoint &en
     table.row("  where") << definition << '\n';
 }
 
-static void printCost(Table &table, const AttentionCost &cost, const MachinePeak *machine, int threads) {
+static void printCost(Table &table, const AttentionCost &cost) {
   auto percent = [](double part, double whole) { return whole > 0 ? 100 * part / whole : 0.0; };
   const BlockCounts &blocks = cost.blocks;
   auto whole = [](double count) { return std::llround(count); };
@@ -133,6 +122,9 @@ static void printCost(Table &table, const AttentionCost &cost, const MachinePeak
   double intensity = cost.compulsoryBytes > 0 ? cost.flops / cost.compulsoryBytes : 0;
   table.row("intensity") << llvm::format("%.1f FLOP for each byte of operands and results", intensity)
                          << '\n';
+}
+
+static void printBound(Table &table, const AttentionCost &cost, const MachinePeak *machine, int threads) {
   llvm::raw_ostream &bound = table.row("bound");
   if (!machine) {
     bound << "not predicted: the target is not this machine\n";
@@ -168,11 +160,19 @@ llvm::Error attn::explain(llvm::raw_ostream &os, const EntryPoint &entry, const 
     printShape(table.row("value"), op.getValue(), planned->getSizes());
     for (Value capture : op.getCaptures())
       printShape(table.row("capture"), capture, planned->getSizes());
-    printSchedule(table, op, target, options.lowering);
+    if (target.isGpu())
+      printGpuSchedule(table, op, target, options.lowering);
+    else
+      printSchedule(table, op, target, options.lowering);
     printRanges(table, op, entry);
     llvm::Expected<AttentionCost> cost = planned->getCost(op, inputs);
     if (!cost)
       return cost.takeError();
+    printCost(table, *cost);
+    if (target.isGpu()) {
+      printGpuBound(table, op, target, *cost);
+      continue;
+    }
     std::optional<MachinePeak> machine;
     if (canRunOnHost(target.getArch())) {
       llvm::Expected<MachinePeak> measured = measureMachine(op.getComputeType(), options);
@@ -180,7 +180,9 @@ llvm::Error attn::explain(llvm::raw_ostream &os, const EntryPoint &entry, const 
         return measured.takeError();
       machine = *measured;
     }
-    printCost(table, *cost, machine ? &*machine : nullptr, options.getNumThreads());
+    printBound(table, *cost, machine ? &*machine : nullptr, options.getNumThreads());
   }
+  if (target.isGpu())
+    return printLaunchPlan(os, entry, sizes, target, options);
   return llvm::Error::success();
 }

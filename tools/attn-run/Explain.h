@@ -15,7 +15,7 @@ namespace attn {
 
 /// Prints, for each planned attention of the entry: its shapes, the schedule and the candidates that lost,
 /// the ranges of keys that a block visits as formulas, how many blocks that is for these inputs, and the
-/// work, the bytes and the bound that follow.
+/// work, the bytes and the bound that follow. Of a GPU, which need not be here, also what a call launches.
 llvm::Error explain(llvm::raw_ostream &os, const EntryPoint &entry, const SizeResolver &sizes,
                     llvm::ArrayRef<HostTensor> inputs, const ProgramOptions &options);
 

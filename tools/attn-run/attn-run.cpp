@@ -10,11 +10,13 @@
 #include "tools/attn-run/Explain.h"
 #include "tools/attn-run/PrintMask.h"
 #include "tools/common/Backward.h"
+#include "tools/common/GpuFunction.h"
 #include "tools/common/Inputs.h"
 #include "tools/common/Npy.h"
 #include "tools/common/Plan.h"
 #include "tools/common/Program.h"
 #include "tools/common/Quantity.h"
+#include "tools/common/References.h"
 #include "tools/common/Stopwatch.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -61,8 +63,13 @@ static cl::list<std::string> shapes("shape", cl::desc("Shape of an argument; ? l
                                     cl::value_desc("ARG=2x16x?"), cl::cat(category));
 
 static cl::opt<std::string> target("target",
-                                   cl::desc("host, x86-64, x86-64-v3 (AVX2) or x86-64-v4 (AVX-512)"),
+                                   cl::desc("host, x86-64, x86-64-v3 (AVX2) or x86-64-v4 (AVX-512); for "
+                                            "--explain also a GPU that need not be here: sm_80, sm_86, "
+                                            "sm_89, sm_90a, sm_100a or sm_120a"),
                                    cl::init("host"), cl::cat(category));
+static cl::opt<std::string> gpu("gpu", cl::ValueOptional, cl::value_desc("N"),
+                                cl::desc("Run on CUDA device N (0 if not given) instead of a CPU"),
+                                cl::cat(category));
 static cl::opt<int> threads("threads", cl::desc("Threads; default: all"), cl::init(0), cl::cat(category));
 static cl::opt<std::string> lowering("lowering", cl::desc("tiled, or reference (plain loops)"),
                                      cl::init("tiled"), cl::cat(category));
@@ -107,9 +114,11 @@ from the inputs and from --batch, --q-len and so on (default: 1 batch entry, 4 h
 examples:
   attn-run causal.mlir --check                      random inputs, compared with an f64 reference
   attn-run causal.mlir --check --backward           the same for the gradients
+  attn-run causal.mlir --gpu --check                on a GPU
   attn-run causal.mlir --input q.npy --input k.npy --input v.npy --output o.npy
   attn-run soft_cap.mlir --input cap=20 --q-len 100 --repeat 10
   attn-run alibi.mlir --entry alibi --fill slopes=slopes --explain
+  attn-run causal.mlir --explain --target sm_90a    what would run on a GPU, and why; needs none
   attn-run window.mlir --q-len 4096 --print-mask    which blocks are full, partial and empty
   attn-run window.mlir --q-len 4096 --print-mask=window.svg
 )";
@@ -121,6 +130,14 @@ examples:
 static llvm::Expected<ProgramOptions> getProgramOptions() {
   ProgramOptions options;
   options.target = target;
+  if (gpu.getNumOccurrences()) {
+    if (target.getNumOccurrences())
+      return makeError("--gpu: not with --target, which names another machine");
+    llvm::Expected<int> device = parseDevice(gpu);
+    if (!device)
+      return device.takeError();
+    options.gpu = *device;
+  }
   if (threads < 0)
     return makeError("--threads: expected at least 1, got %d", threads.getValue());
   options.threads = threads;
@@ -178,17 +195,88 @@ static InputRequest getInputRequest() {
   return request;
 }
 
-static llvm::Error runRepeatedly(const Program &program, StringRef function,
-                                 ArrayRef<const HostTensor *> arguments,
-                                 MutableArrayRef<HostTensor> results) {
-  std::vector<double> seconds;
-  std::function<llvm::Error()> call = program.prepare(function, arguments, results);
-  for (int run = 0; run < repeat; ++run) {
-    Stopwatch watch;
-    if (llvm::Error error = call())
-      return error;
-    seconds.push_back(watch.getSeconds());
+namespace {
+/// The compiled entry, on a CPU or a GPU.
+class Runnable {
+public:
+  static llvm::Expected<Runnable> compile(const EntryPoint &entry, const SizeResolver &sizes,
+                                          const ProgramOptions &options) {
+    Runnable runnable;
+    runnable.name = entry.getFunction().getName().str();
+    if (options.gpu) {
+      llvm::Expected<GpuFunction> function = GpuFunction::compile(entry, sizes, options);
+      if (!function)
+        return function.takeError();
+      runnable.gpuFunction = std::move(*function);
+      return runnable;
+    }
+    llvm::Expected<Program> program =
+        Program::compile(OwningOpRef<ModuleOp>(ModuleOp(*entry.module).clone()), options);
+    if (!program)
+      return program.takeError();
+    runnable.program = std::move(*program);
+    return runnable;
   }
+
+  llvm::Error call(ArrayRef<const HostTensor *> arguments, MutableArrayRef<HostTensor> results) const {
+    return gpuFunction ? gpuFunction->call(arguments, results) : program->call(name, arguments, results);
+  }
+
+  /// Seconds of each of `count` runs; on a GPU, of the GPU.
+  llvm::Expected<std::vector<double>> time(int count, ArrayRef<const HostTensor *> arguments,
+                                           MutableArrayRef<HostTensor> results) const {
+    std::vector<double> seconds;
+    if (gpuFunction) {
+      llvm::Expected<GpuCall> call = gpuFunction->prepare(arguments);
+      if (!call)
+        return call.takeError();
+      for (int run = 0; run < count; ++run) {
+        llvm::Expected<double> time = call->time();
+        if (!time)
+          return time.takeError();
+        seconds.push_back(*time);
+      }
+      return seconds;
+    }
+    std::function<llvm::Error()> call = program->prepare(name, arguments, results);
+    for (int run = 0; run < count; ++run) {
+      Stopwatch watch;
+      if (llvm::Error error = call())
+        return std::move(error);
+      seconds.push_back(watch.getSeconds());
+    }
+    return seconds;
+  }
+
+  /// As what is checked: of any inputs of these shapes.
+  Computation getComputation(ArrayRef<SmallVector<int64_t>> shapes, TypeRange types) const {
+    return [runnable = *this, shapes = llvm::to_vector(shapes), types = llvm::to_vector(types)](
+               ArrayRef<HostTensor> inputs) -> llvm::Expected<std::vector<HostTensor>> {
+      SmallVector<const HostTensor *> arguments;
+      for (const HostTensor &input : inputs)
+        arguments.push_back(&input);
+      std::vector<HostTensor> results;
+      for (auto [type, shape] : llvm::zip_equal(types, shapes))
+        results.emplace_back(getElementTypeOrSelf(type), shape);
+      if (llvm::Error error = runnable.call(arguments, results))
+        return std::move(error);
+      return std::move(results);
+    };
+  }
+
+private:
+  std::string name;
+  std::optional<Program> program;
+  std::optional<GpuFunction> gpuFunction;
+};
+} // namespace
+
+static llvm::Error runRepeatedly(const Runnable &runnable, ArrayRef<const HostTensor *> arguments,
+                                 MutableArrayRef<HostTensor> results) {
+  llvm::Expected<std::vector<double>> times = runnable.time(repeat, arguments, results);
+  if (!times)
+    return times.takeError();
+  std::vector<double> &seconds = *times;
   std::sort(seconds.begin(), seconds.end());
   llvm::outs() << "time: median " << formatSeconds(seconds[seconds.size() / 2]) << ", least "
                << formatSeconds(seconds.front()) << ", most " << formatSeconds(seconds.back()) << " of "
@@ -213,12 +301,13 @@ static llvm::Expected<SmallVector<std::string>> assignOutputs(const EntryPoint &
   return files;
 }
 
-static llvm::Error runEntry(const EntryPoint &entry, const Program &program, const SizeResolver &sizes,
+static llvm::Error runEntry(const EntryPoint &entry, const Runnable &runnable, const SizeResolver &sizes,
                             const Inputs &inputs, const ProgramOptions &options, bool &passes) {
   llvm::Expected<SmallVector<std::string>> files = assignOutputs(entry);
   if (!files)
     return files.takeError();
   SmallVector<HostTensor> results;
+  SmallVector<SmallVector<int64_t>> shapes;
   double bytes = 0;
   for (const HostTensor &tensor : inputs.tensors)
     bytes += countBytes(tensor.getElementType(), tensor.getShape());
@@ -231,16 +320,16 @@ static llvm::Error runEntry(const EntryPoint &entry, const Program &program, con
       return makeError("the inputs and results take %.3g GB, more than the %.3g GB of memory of this machine",
                        bytes * 1e-9, getMemoryBytes() * 1e-9);
     results.emplace_back(getElementTypeOrSelf(entry.getFunction().getResultTypes()[i]), *shape);
+    shapes.push_back(std::move(*shape));
   }
   SmallVector<const HostTensor *> arguments;
   for (const HostTensor &tensor : inputs.tensors)
     arguments.push_back(&tensor);
 
-  StringRef name = entry.getFunction().getName();
-  if (llvm::Error error = program.call(name, arguments, results))
+  if (llvm::Error error = runnable.call(arguments, results))
     return error;
   if (repeat > 0)
-    if (llvm::Error error = runRepeatedly(program, name, arguments, results))
+    if (llvm::Error error = runRepeatedly(runnable, arguments, results))
       return error;
   for (auto [index, result] : llvm::enumerate(results))
     llvm::outs() << "result %" << entry.resultNames[index] << "  "
@@ -251,7 +340,9 @@ static llvm::Error runEntry(const EntryPoint &entry, const Program &program, con
         return error;
   if (!check)
     return llvm::Error::success();
-  llvm::Expected<bool> holds = checkResults(llvm::outs(), entry, program, inputs.tensors, results, options);
+  llvm::Expected<bool> holds =
+      checkResults(llvm::outs(), entry, runnable.getComputation(shapes, entry.getFunction().getResultTypes()),
+                   inputs.tensors, results, options);
   if (!holds)
     return holds.takeError();
   passes &= *holds;
@@ -270,7 +361,11 @@ static llvm::Error run(MLIRContext *context, bool &passes) {
   llvm::Expected<TargetAttr> machine = getTarget(context, *options);
   if (!machine)
     return machine.takeError();
-  if (!onlyShows() && !canRunOnHost(machine->getArch()))
+  if (machine->isGpu() && options->lowering.reference)
+    return makeError("--lowering: the reference is for a CPU");
+  if (!onlyShows() && machine->isGpu() && !options->gpu)
+    return makeError("--target: %s is for --explain alone; --gpu runs on a GPU", target.c_str());
+  if (!onlyShows() && !machine->isGpu() && !canRunOnHost(machine->getArch()))
     return makeError("--target: this machine does not run code for %s", target.c_str());
   llvm::Expected<EntryPoint> entry = parseEntryPoint(context, inputFile, entryName);
   if (!entry)
@@ -287,18 +382,22 @@ static llvm::Error run(MLIRContext *context, bool &passes) {
   if (!inputs)
     return inputs.takeError();
   // Before anything is printed, so that an error stands alone.
-  std::optional<Program> program;
+  std::optional<Runnable> runnable;
   Stopwatch watch;
   if (onlyShows()) {
     llvm::Expected<PlannedEntry> planned = PlannedEntry::create(*entry, sizes, *options);
     if (!planned)
       return planned.takeError();
+    if (llvm::Expected<std::optional<GpuMachine>> gpuMachine = getGpuMachine(*options); !gpuMachine)
+      return gpuMachine.takeError();
+    else if (*gpuMachine && explainPlan)
+      if (llvm::Expected<LaunchPlan> plan = makeLaunchPlan(*entry, **gpuMachine, options->lowering); !plan)
+        return plan.takeError();
   } else {
-    llvm::Expected<Program> compiled =
-        Program::compile(OwningOpRef<ModuleOp>(ModuleOp(*entry->module).clone()), *options);
+    llvm::Expected<Runnable> compiled = Runnable::compile(*entry, sizes, *options);
     if (!compiled)
       return compiled.takeError();
-    program = std::move(*compiled);
+    runnable = std::move(*compiled);
   }
   double seconds = watch.getSeconds();
   llvm::outs() << '@' << entry->getFunction().getName() << '\n';
@@ -317,10 +416,10 @@ static llvm::Error run(MLIRContext *context, bool &passes) {
       return sound.takeError();
     passes &= *sound;
   }
-  if (!program)
+  if (!runnable)
     return llvm::Error::success();
   llvm::outs() << "compiled in " << formatSeconds(seconds) << '\n';
-  return runEntry(*entry, *program, sizes, *inputs, *options, passes);
+  return runEntry(*entry, *runnable, sizes, *inputs, *options, passes);
 }
 
 [[noreturn]] static void exitOutOfMemory(void *, const char *reason, bool) {

@@ -28,6 +28,9 @@ llvm::Error attn::differentiateEntry(EntryPoint &entry) {
   auto gradients = func::FuncOp::create(builder, forward.getLoc(), name + "_gradients",
                                         builder.getFunctionType(inputTypes, backward.getResultTypes()));
   Block *body = gradients.addEntryBlock();
+  // Their names are those of the generated kernels.
+  for (auto [argument, source] : llvm::zip(body->getArguments(), forward.getArguments()))
+    argument.setLoc(source.getLoc());
   builder.setInsertionPointToStart(body);
   IRMapping mapping;
   mapping.map(forward.getArguments(), body->getArguments().take_front(numForward));

@@ -211,7 +211,7 @@ llvm::Expected<Inputs> attn::makeInputs(const EntryPoint &entry, SizeResolver &s
                        entry.argNames[argument].c_str(), toText(elementType).c_str());
     if (!isFilled(argument)) {
       result.tensors.emplace_back(elementType, sizes.getShape(argument));
-      result.sources.push_back("not needed");
+      result.sources.push_back(kNotNeeded.str());
       continue;
     }
     result.tensors.push_back(makeFilled(elementType, sizes.getShape(argument), fill, request.seed, argument));

@@ -25,6 +25,9 @@ struct InputRequest {
   bool onlyShow = false;
 };
 
+/// The source of an input that `onlyShow` has left zero.
+inline constexpr llvm::StringLiteral kNotNeeded = "not needed";
+
 struct Inputs {
   llvm::SmallVector<HostTensor> tensors;
   /// Where each comes from: "q.npy", "normal, seed 0".

@@ -21,7 +21,7 @@ llvm::Expected<PlannedEntry> PlannedEntry::create(const EntryPoint &entry, const
   if (!target)
     return target.takeError();
   PlannedEntry result;
-  result.options = options;
+  result.probeOptions = options.forCpu();
   result.target = *target;
   result.planned = std::make_unique<EntryPoint>();
   EntryPoint &planned = *result.planned;
@@ -96,7 +96,7 @@ static llvm::Expected<HostTensor> callProbe(const Program &program, StringRef na
 
 llvm::Expected<Program> PlannedEntry::compileRanges(OnlineAttentionOp op) const {
   func::FuncOp function = planned->getFunction();
-  return Program::compile(isolate(function, [&] { return buildRangesProbe(function, op); }), options);
+  return Program::compile(isolate(function, [&] { return buildRangesProbe(function, op); }), probeOptions);
 }
 
 llvm::Expected<HostTensor> PlannedEntry::runRanges(const Program &program, OnlineAttentionOp op,
@@ -247,10 +247,11 @@ llvm::Expected<AttentionCost> PlannedEntry::getCost(OnlineAttentionOp op, ArrayR
 
   auto d = static_cast<double>(op.getHeadDim()), dv = static_cast<double>(op.getValueDim());
   // Matrix products for each pair: q·k, and p·v (forward), d_out·v and d_s·k (dq), d_out·v, p^T·d_out and
-  // d_s^T·q (dkdv).
+  // d_s^T·q (dkdv), or all of them (fused).
   double flopsPerPair = op.getKind() == KernelKind::forward ? 2 * (d + dv)
                         : op.getKind() == KernelKind::dq    ? 2 * (2 * d + dv)
-                                                            : 2 * (2 * d + 2 * dv);
+                        : op.getKind() == KernelKind::dkdv  ? 2 * (2 * d + 2 * dv)
+                                                            : 2 * (3 * d + 2 * dv);
   cost.flops = flopsPerPair * cost.blocks.visitedPairs;
   cost.flopsUnmasked = flopsPerPair * cost.blocks.totalPairs;
 
@@ -262,7 +263,9 @@ llvm::Expected<AttentionCost> PlannedEntry::getCost(OnlineAttentionOp op, ArrayR
       auto bytes = static_cast<double>(getBytesPerElement(type.getElementType()));
       // Results and intermediate tensors have the sizes of the operands that they go with, behind the parts
       // of split keys.
-      bool ofKeys = op.blocksKeys() && isa<OpResult>(value);
+      auto result = dyn_cast<OpResult>(value);
+      bool ofKeys = op.blocksKeys() && result &&
+                    (op.getKind() == KernelKind::dkdv || result.getResultNumber() > 0); // d_query comes first
       const int64_t expected[] = {batch, ofKeys ? kvHeads : qHeads, ofKeys ? kvLen : qLen};
       int64_t leading = isa<OpResult>(value) && schedule.getKvSplits() > 1 ? 1 : 0;
       for (int64_t dim = 0; dim < type.getRank(); ++dim) {
@@ -277,6 +280,9 @@ llvm::Expected<AttentionCost> PlannedEntry::getCost(OnlineAttentionOp op, ArrayR
   double streamedRows = cost.blocks.visitedPairs /
                         static_cast<double>(op.blocksKeys() ? schedule.getBlockN() : schedule.getBlockM());
   cost.streamedBytes = streamedRows * (d + dv) * elementBytes;
+  // The gradient of the queries is added up in f32.
+  if (op.getKind() == KernelKind::fused)
+    cost.streamedBytes += streamedRows * d * 4;
   cost.tileBytes = static_cast<double>(getTileBytes(ShapeClass::get(op, op.getKind()), schedule));
   return cost;
 }
@@ -292,7 +298,7 @@ llvm::Expected<MaskBlocks> attn::evaluateMask(const EntryPoint &entry, Attention
     return makeUnmaskedBlocks(*qLen, *kvLen, blockM, blockN);
   func::FuncOp function = entry.getFunction();
   llvm::Expected<Program> program =
-      Program::compile(isolate(function, [&] { return buildMaskCounts(function, op); }), options);
+      Program::compile(isolate(function, [&] { return buildMaskCounts(function, op); }), options.forCpu());
   if (!program)
     return program.takeError();
   llvm::Expected<HostTensor> counts =

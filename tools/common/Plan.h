@@ -56,7 +56,7 @@ private:
   std::unique_ptr<EntryPoint> planned;
   std::unique_ptr<SizeResolver> sizes;
   TargetAttr target;
-  ProgramOptions options;
+  ProgramOptions probeOptions;
 };
 
 /// Evaluates the mask of an attention op of the entry for one head, in blocks.

@@ -10,6 +10,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 #include "runtime/cpu/ThreadPool.h"
+#include "runtime/jit/GpuProgram.h"
 #include "runtime/jit/HostTarget.h"
 #include "tools/Dialects.h"
 #include <cstring>
@@ -19,7 +20,49 @@ using namespace attn;
 
 int ProgramOptions::getNumThreads() const { return threads > 0 ? threads : cpu::getNumHardwareThreads(); }
 
+ProgramOptions ProgramOptions::forCpu() const {
+  bool isGpu = gpu || StringRef(target).starts_with("sm_");
+  if (!isGpu)
+    return *this;
+  ProgramOptions options;
+  options.threads = threads;
+  return options;
+}
+
+llvm::Expected<int> attn::parseDevice(StringRef text) {
+  unsigned device = 0;
+  if (!text.empty() && (text.getAsInteger(10, device) || device > 4096))
+    return makeError("--gpu: expected the number of a CUDA device, got '%s'", text.str().c_str());
+  return static_cast<int>(device);
+}
+
+llvm::Expected<std::optional<GpuMachine>> attn::getGpuMachine(const ProgramOptions &options) {
+  auto fail = [](const char *option, const std::string &message) {
+    return makeError("--%s: %s", option, message.c_str());
+  };
+  if (options.gpu) {
+    StatusOr<const CudaDriver *> driver = CudaDriver::get();
+    if (!driver.ok())
+      return fail("gpu", driver.getMessage());
+    StatusOr<DeviceInfo> device = (*driver)->query(*options.gpu);
+    if (!device.ok())
+      return fail("gpu", device.getMessage());
+    return GpuMachine::get(*device);
+  }
+  if (!StringRef(options.target).starts_with("sm_"))
+    return std::nullopt;
+  StatusOr<GpuMachine> machine = GpuMachine::get(options.target);
+  if (!machine.ok())
+    return fail("target", machine.getMessage());
+  return *machine;
+}
+
 llvm::Expected<TargetAttr> attn::getTarget(MLIRContext *context, const ProgramOptions &options) {
+  llvm::Expected<std::optional<GpuMachine>> machine = getGpuMachine(options);
+  if (!machine)
+    return machine.takeError();
+  if (*machine)
+    return getTarget(context, **machine);
   llvm::Expected<TargetAttr> target = parseTarget(context, options.target);
   if (!target)
     return makeError("--target: %s", llvm::toString(target.takeError()).c_str());
@@ -32,7 +75,7 @@ void attn::registerToolDialects(DialectRegistry &registry) {
   registerPipelineInterfaces(registry);
 }
 
-void attn::setPipelineOptions(CpuPipelineOptions &pipeline, const LoweringSettings &lowering) {
+void attn::setPipelineOptions(PlanPipelineOptions &pipeline, const LoweringSettings &lowering) {
   pipeline.blockM = lowering.blockM;
   pipeline.blockN = lowering.blockN;
   pipeline.keyOuter = lowering.order == LoopOrder::key_outer;

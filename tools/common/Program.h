@@ -14,6 +14,7 @@
 #include "tools/common/HostTensor.h"
 
 namespace attn {
+struct GpuMachine;
 
 /// How attention becomes loops: the schedule's numbers given by hand; 0 leaves the choice to the compiler.
 struct LoweringSettings {
@@ -23,19 +24,28 @@ struct LoweringSettings {
 };
 
 /// The same as options of the pipelines.
-void setPipelineOptions(CpuPipelineOptions &pipeline, const LoweringSettings &lowering);
+void setPipelineOptions(PlanPipelineOptions &pipeline, const LoweringSettings &lowering);
 
 struct ProgramOptions {
-  std::string target = "host"; ///< or x86-64, x86-64-v3, x86-64-v4
+  std::string target = "host"; ///< or x86-64, x86-64-v3, x86-64-v4; to plan only also sm_80, …
+  std::optional<int> gpu;      ///< instead of `target`: the CUDA device of that number
   int threads = 0;             ///< 0: all hardware threads
   LoweringSettings lowering;
 
   /// What 0 stands for is filled in.
   int getNumThreads() const;
+  /// For what the CPU does whatever the target is: references, and the ranges of masks. A program for a CPU
+  /// keeps its options.
+  ProgramOptions forCpu() const;
 };
+
+/// The number of a CUDA device as an option names it; 0 for no text.
+llvm::Expected<int> parseDevice(llvm::StringRef text);
 
 /// The machine that the options name.
 llvm::Expected<TargetAttr> getTarget(mlir::MLIRContext *context, const ProgramOptions &options);
+/// The same, if it is a GPU; none for a CPU.
+llvm::Expected<std::optional<GpuMachine>> getGpuMachine(const ProgramOptions &options);
 
 /// The dialects and interfaces that the tools and their pipelines need; called before a context is made.
 void registerToolDialects(mlir::DialectRegistry &registry);

@@ -83,9 +83,8 @@ static llvm::Expected<Program> compileReferences(const EntryPoint &entry, bool i
   return Program::compile(std::move(module), options);
 }
 
-/// The function called `name` of the program. Inputs are converted to the types of its arguments.
-static Computation getComputation(const Program &program, std::string name,
-                                  ArrayRef<SmallVector<int64_t>> shapes) {
+Computation attn::getComputation(const Program &program, std::string name,
+                                 ArrayRef<SmallVector<int64_t>> shapes) {
   return [program, name = std::move(name), shapes = llvm::to_vector(shapes)](
              ArrayRef<HostTensor> inputs) -> llvm::Expected<std::vector<HostTensor>> {
     FunctionType type = program.getSignature(name);
@@ -114,7 +113,7 @@ static SmallVector<bool> getOperands(const EntryPoint &entry) {
   return isOperand;
 }
 
-llvm::Expected<Computations> attn::compileComputations(const EntryPoint &entry, const Program &program,
+llvm::Expected<Computations> attn::compileComputations(const EntryPoint &entry, Computation ours,
                                                        ArrayRef<HostTensor> results,
                                                        const ProgramOptions &options) {
   SmallVector<SmallVector<int64_t>> shapes;
@@ -123,16 +122,16 @@ llvm::Expected<Computations> attn::compileComputations(const EntryPoint &entry, 
   std::string name = entry.getFunction().getName().str();
   Computations computations;
   computations.isOperand = getOperands(entry);
+  computations.ours = std::move(ours);
   auto set = [&](Computation &computation, const Program &program, std::string name) {
     computation = getComputation(program, std::move(name), shapes);
   };
-  set(computations.ours, program, name);
-  llvm::Expected<Program> reference = compileReferences(entry, /*inF32=*/false, options);
+  llvm::Expected<Program> reference = compileReferences(entry, /*inF32=*/false, options.forCpu());
   if (!reference)
     return reference.takeError();
   set(computations.exact, *reference, "exact_" + name);
   if (needsF32Form(entry.getFunction())) {
-    reference = compileReferences(entry, /*inF32=*/true, options);
+    reference = compileReferences(entry, /*inF32=*/true, options.forCpu());
     if (!reference)
       return reference.takeError();
     set(computations.exactOfF32, *reference, "exact_" + name);

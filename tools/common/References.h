@@ -24,8 +24,12 @@ bool needsF32Form(mlir::func::FuncOp function);
 /// Makes every f64 of the module an f32.
 void convertToF32(mlir::ModuleOp module);
 
-/// The computations of the entry, compiled as `program`, that give results of the shapes of `results`.
-llvm::Expected<Computations> compileComputations(const EntryPoint &entry, const Program &program,
+/// A function of the program as a computation. Inputs are converted to the types of its arguments.
+Computation getComputation(const Program &program, std::string name,
+                           llvm::ArrayRef<llvm::SmallVector<int64_t>> resultShapes);
+
+/// The computations of the entry, whose own is `ours`, that give results of the shapes of `results`.
+llvm::Expected<Computations> compileComputations(const EntryPoint &entry, Computation ours,
                                                  llvm::ArrayRef<HostTensor> results,
                                                  const ProgramOptions &options);
 

@@ -1,0 +1,172 @@
+# Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The attentions that are compared: each as MLIR, and as functions for FlexAttention."""
+
+import dataclasses
+import math
+import random
+from typing import Callable, Optional
+
+TOKENS, HIDDEN, WINDOW, CAP = 16384, 2048, 1024, 20.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Mod:
+    """What is done to scores. FlexAttention's functions take b, h, q, k (a score: s first), and are made for a case and
+    its documents."""
+
+    score: str = ""
+    mask: str = ""
+    captures: str = ""  # "%documents: tensor<?x?xi32>"
+    flex_score: Optional[Callable] = None
+    flex_mask: Optional[Callable] = None
+    plain: str = "full"  # what its cost is relative to
+
+
+CAUSAL = """
+      %keep = arith.cmpi sle, %kv_idx, %q_idx : index
+      attn.yield %keep : i1"""
+
+
+def _soft_cap(flags):
+    return f"""
+      %cap = arith.constant {CAP} : f32
+      %inverse = arith.constant {1 / CAP} : f32
+      %relative = arith.mulf %s, %inverse : f32
+      %squashed = math.tanh %relative{flags} : f32
+      %capped = arith.mulf %cap, %squashed : f32
+      attn.yield %capped : f32"""
+
+
+def _flex_soft_cap(case, documents):
+    import torch  # here, so that the cases can be listed without it
+
+    return lambda s, b, h, q, k: CAP * torch.tanh(s * (1 / CAP))
+
+
+def _flex_alibi(case, documents):
+    import torch
+
+    return lambda s, b, h, q, k: s + torch.exp2((h + 1) * (-8.0 / case.heads)) * (k - q)
+
+
+def _alibi(case):
+    # Slopes are computed and not captured, so that neither side has a gradient of them to compute.
+    return f"""
+      %one = arith.constant 1.0 : f32
+      %step = arith.constant {-8.0 / case.heads} : f32
+      %h_i = arith.index_cast %h : index to i32
+      %h_f = arith.sitofp %h_i : i32 to f32
+      %next = arith.addf %h_f, %one : f32
+      %exponent = arith.mulf %next, %step : f32
+      %slope = math.exp2 %exponent : f32
+      %distance = arith.subi %kv_idx, %q_idx : index
+      %i = arith.index_cast %distance : index to i32
+      %f = arith.sitofp %i : i32 to f32
+      %bias = arith.mulf %slope, %f : f32
+      %r = arith.addf %s, %bias : f32
+      attn.yield %r : f32"""
+
+
+MODS = {
+    "full": Mod(),
+    "causal": Mod(mask=CAUSAL, flex_mask=lambda case, documents: lambda b, h, q, k: q >= k, plain="causal"),
+    "soft-cap": Mod(score=_soft_cap(""), flex_score=_flex_soft_cap),
+    "soft-cap (afn)": Mod(score=_soft_cap(" fastmath<afn>"), flex_score=_flex_soft_cap),
+    "ALiBi": Mod(
+        score=_alibi, mask=CAUSAL, flex_score=_flex_alibi,
+        flex_mask=lambda case, documents: lambda b, h, q, k: q >= k, plain="causal",
+    ),  # fmt: skip
+    "window": Mod(
+        mask=f"""
+      %window = arith.constant {WINDOW} : index
+      %distance = arith.subi %q_idx, %kv_idx : index
+      %near = arith.cmpi slt, %distance, %window : index
+      %causal = arith.cmpi sle, %kv_idx, %q_idx : index
+      %keep = arith.andi %near, %causal : i1
+      attn.yield %keep : i1""",
+        flex_mask=lambda case, documents: lambda b, h, q, k: (q >= k) & (q - k < WINDOW),
+        plain="causal",
+    ),
+    "documents": Mod(
+        captures="%documents: tensor<?x?xi32>",
+        mask="""
+      %of_query = tensor.extract %documents[%b, %q_idx] : tensor<?x?xi32>
+      %of_key = tensor.extract %documents[%b, %kv_idx] : tensor<?x?xi32>
+      %same = arith.cmpi eq, %of_query, %of_key : i32
+      %causal = arith.cmpi sle, %kv_idx, %q_idx : index
+      %keep = arith.andi %same, %causal : i1
+      attn.yield %keep : i1""",
+        flex_mask=lambda case, documents: lambda b, h, q, k: (q >= k) & (documents[b, q] == documents[b, k]),
+        plain="causal",
+    ),
+}
+PLAIN, QUICK_MODS = ("full", "causal"), ("full", "soft-cap (afn)", "causal", "window")
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    mod: str
+    is_backward: bool
+    d: int
+    n: int
+
+    @property
+    def batch(self):
+        return max(1, TOKENS // self.n)
+
+    @property
+    def heads(self):
+        return max(1, HIDDEN // self.d)
+
+    def __str__(self):
+        return f"{'backward' if self.is_backward else 'forward'} {self.mod} d={self.d} n={self.n}"
+
+    def text(self, has_lse):
+        """The forward function as MLIR. The backward of one without lse has no gradient of lse, as in training."""
+        mod = MODS[self.mod]
+        tensor, lse = f"tensor<?x{self.heads}x?x{self.d}xbf16>", f"tensor<?x{self.heads}x?xf32>"
+        indices = "%b: index, %h: index, %q_idx: index, %kv_idx: index"
+        score = mod.score(self) if callable(mod.score) else mod.score
+        regions = f"\n    score(%s: f32, {indices}) {{{score}\n    }}" if score else ""
+        regions += f"\n    mask({indices}) {{{mod.mask}\n    }}" if mod.mask else ""
+        captures = mod.captures.replace(":", " :")
+        return f"""
+func.func @attention(%q: {tensor}, %k: {tensor}, %v: {tensor}{", " * bool(captures)}{mod.captures}) -> ({tensor}{f", {lse}" * has_lse}) {{
+  %out, %lse = attn.attention %q, %k, %v{f" captures({captures})" * bool(captures)}{regions}
+    : ({tensor}, {tensor}, {tensor}) -> ({tensor}, {lse})
+  return %out{", %lse" * has_lse} : {tensor}{f", {lse}" * has_lse}
+}}
+"""
+
+    def document_lengths(self):
+        """Of each batch entry: eight documents on average, of any lengths."""
+        generator = random.Random(self.n)
+        lengths = []
+        for _ in range(self.batch):
+            cuts = sorted({0, self.n, *(generator.randrange(self.n) for _ in range(7))})
+            lengths.append([end - begin for begin, end in zip(cuts, cuts[1:])])
+        return lengths
+
+    def kept_pairs(self):
+        """Of queries and keys, in all batch entries and heads."""
+
+        def causal(length):
+            return length * (length + 1) // 2
+
+        if self.mod == "documents":
+            return self.heads * sum(causal(length) for entry in self.document_lengths() for length in entry)
+        if self.mod == "window":
+            pairs = causal(self.n) - causal(max(0, self.n - WINDOW))
+        elif MODS[self.mod].mask:
+            pairs = causal(self.n)
+        else:
+            pairs = self.n**2
+        return self.batch * self.heads * pairs
+
+    def flops(self):
+        return self.kept_pairs() * self.d * (10 if self.is_backward else 4)
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
