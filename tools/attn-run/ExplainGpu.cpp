@@ -205,6 +205,12 @@ llvm::Error attn::printLaunchPlan(llvm::raw_ostream &os, const EntryPoint &entry
 
   os << "\nlaunch plan\n";
   PlanPrinter printer{*plan, *tensors, **machine, getGpuPeak(target.getArch()), Table(os)};
+  for (const Requirement &requirement : plan->requirements) {
+    StatusOr<int64_t> holds =
+        evaluate(requirement.condition, tensors->getContext((*machine)->multiprocessors));
+    if (!holds.ok() || !*holds)
+      printer.table.row("refused") << requirement.message << '\n';
+  }
   const VariantSpec *taken = nullptr;
   for (const VariantSpec &variant : plan->variants) {
     llvm::raw_ostream &row = printer.table.row("variant");

@@ -163,6 +163,7 @@ def plot(results, file):
     import matplotlib
 
     matplotlib.use("Agg")
+    matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
     from matplotlib import pyplot
 
     cells = [cell for cell in results["cells"] if cell["table"] == "plain"]
@@ -194,7 +195,7 @@ def plot(results, file):
             if row == len(passes) - 1:
                 axis.set_xlabel("queries and keys")
     handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=4, fontsize=8, frameon=False)
+    figure.legend(handles, labels, loc="lower center", ncols=len(labels), fontsize=8, frameon=False)
     figure.suptitle(results["machine"]["gpu"] + ", bf16, 16384 tokens, hidden size 2048", fontsize=10)
-    figure.tight_layout(rect=(0, 0.05 + 0.04 * (len(labels) > 4), 1, 1))
-    figure.savefig(file)
+    figure.tight_layout(rect=(0, 0.04, 1, 1))
+    figure.savefig(file, metadata={"Date": None} if str(file).endswith(".svg") else None)
