@@ -31,7 +31,7 @@ def _run_forked(state, cache):
         try:
             os.close(readable)
             os.environ["ATTN_CACHE_DIR"] = cache
-            os.environ["CUDA_CACHE_PATH"] = os.path.join(cache, "cuda")
+            os.environ["CUDA_CACHE_DISABLE"] = "1"  # NVRTC 13 has a cache of its own
             with os.fdopen(writable, "w") as pipe:
                 json.dump(_measure_here(state, cache), pipe)
             status = 0
