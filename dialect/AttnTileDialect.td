@@ -77,8 +77,7 @@ def AttnTile_KernelAttr : AttrDef<AttnTile_Dialect, "Kernel"> {
     | `warps` | | warps of a block; its threads are 32 times as many |
     | `blocks_per_multiprocessor` | | blocks that are to fit one multiprocessor at once; bounds the registers of a thread |
     | `shared_bytes` | bytes | dynamic shared memory of a block, 0 until `--attn-tile-place-shared` has placed the tiles |
-
-        | `optimization` | | level of the assembler, `ptxas -O` |
+    | `optimization` | | level of the assembler: 3 is all, 2 what takes no more registers for speed, 1 and 0 as `ptxas -O` |
 
     Constraints:
     - (K1) warps is from 1 to 32, blocks_per_multiprocessor at least 1, shared_bytes at least 0, optimization from 0 to 3.

@@ -24,7 +24,7 @@ static constexpr Tile kForwardTiles[] = {{128, 128, 4, 2, 1}, {128, 64, 4, 2, 1}
                                          {64, 32, 4, 1, 1},   {64, 16, 4, 1, 1},  {32, 16, 2, 1, 1}};
 /// The resident block is of keys, the streamed one of queries.
 static constexpr Tile kFusedTiles[] = {{64, 128, 4, 2, 2}, {64, 128, 8, 1, 2}, {64, 64, 4, 2, 1},
-                                       {64, 64, 8, 1, 2},  {64, 64, 4, 1, 1},  {32, 64, 8, 1, 1},
+                                       {64, 64, 8, 1, 2},  {64, 64, 8, 1, 1},  {32, 64, 8, 1, 1},
                                        {32, 32, 4, 1, 1},  {16, 32, 2, 1, 1},  {16, 16, 2, 1, 1}};
 
 /// Columns of one warp that a product needs.

@@ -157,7 +157,7 @@ Value FusedKernel::getGradientBuffer(AccumulateGradientOp gradient) {
 
 /// Inlines the gradient region for a pair; what it adds to captures counts where `keep` holds.
 RegionInlining FusedKernel::getGradientInlining(Value keep) {
-  RegionInlining inlining = getInlining(/*speculative=*/true);
+  RegionInlining inlining = getInlining();
   // The accumulations are inlined in the order of the originals.
   SmallVector<AccumulateGradientOp> gradients;
   op.getGradient().walk([&](AccumulateGradientOp gradient) { gradients.push_back(gradient); });
@@ -246,7 +246,11 @@ Value FusedKernel::getExponent(Value product, Value score, Value lse) {
     return math::FmaOp::create(
         b, product, f32(op.getScaleOrDefault() * llvm::numbers::log2e),
         arith::MulFOp::create(b, arith::NegFOp::create(b, lse), f32(llvm::numbers::log2e)));
-  return arith::MulFOp::create(b, arith::SubFOp::create(b, score, lse), f32(llvm::numbers::log2e));
+  Value difference = op.getScore().empty() ? math::FmaOp::create(b, product, f32(op.getScaleOrDefault()),
+                                                                 arith::NegFOp::create(b, lse).getResult())
+                                                 .getResult()
+                                           : arith::SubFOp::create(b, score, lse).getResult();
+  return arith::MulFOp::create(b, difference, f32(llvm::numbers::log2e));
 }
 
 Value FusedKernel::isKept(Value queryIndex, Value keyIndex) {

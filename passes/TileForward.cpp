@@ -161,10 +161,9 @@ void ForwardKernel::softmax() {
 
   double scale = foldsScale() ? op.getScaleOrDefault() : 1.0;
   Value toBase2 = f32(scale * llvm::numbers::log2e);
-  map(rowMax, {rescale, rowSum}, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+  map(rowMax, rescale, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     Value shift = getShift(elements[0]);
-    Value factor = exp2(arith::MulFOp::create(b, arith::SubFOp::create(b, elements[1], shift), toBase2));
-    return {factor, arith::MulFOp::create(b, elements[2], factor)};
+    return {exp2(arith::MulFOp::create(b, arith::SubFOp::create(b, elements[1], shift), toBase2))};
   });
   map(rowMax, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     // Not one multiply-add: with a large maximum its product is rounded by more than the difference.
@@ -174,8 +173,8 @@ void ForwardKernel::softmax() {
   // The sum of the block first: one addition a block to a sum that may be long.
   FillOp::create(b, blockSum, f32(0));
   RowReduceOp::create(b, Combine::add, scores, blockSum, /*partial=*/true);
-  map(blockSum, rowSum, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-    return {arith::AddFOp::create(b, elements[1], elements[0])};
+  map({rescale, blockSum}, rowSum, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    return {math::FmaOp::create(b, elements[2], elements[0], elements[1])};
   });
   map(rescale, output, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     return {arith::MulFOp::create(b, elements[1], elements[0])};
@@ -198,8 +197,8 @@ void ForwardKernel::finalise() {
   });
   double scale = foldsScale() ? op.getScaleOrDefault() : 1.0;
   map(rowSum, rowMax, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-    Value l = arith::AddFOp::create(b, arith::MulFOp::create(b, elements[1], f32(scale)),
-                                    math::LogOp::create(b, elements[0]));
+    Value l =
+        math::FmaOp::create(b, elements[1], f32(scale), math::LogOp::create(b, elements[0]).getResult());
     return {arith::SelectOp::create(b, isEmpty(elements[0], f32(0)), f32(-INFINITY), l)};
   });
   Value rows = named(sub(qLen, begin), "q_rows");

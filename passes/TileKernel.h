@@ -146,11 +146,11 @@ protected:
   void mma(mlir::Value acc, mlir::Value a, mlir::Value b, bool transposeA = false, bool transposeB = false);
 
   /// The regions, inside a map, for the pair (query, key), which may be one that is dropped, or lie beyond
-  /// the lengths: reads of captures are clamped into bounds.
+  /// the lengths: captures are read out of bounds then, which kernels may.
   mlir::Value inlineScore(mlir::Value score, mlir::Value batch, mlir::Value head, mlir::Value query,
                           mlir::Value key);
   mlir::Value inlineMask(mlir::Value batch, mlir::Value head, mlir::Value query, mlir::Value key);
-  RegionInlining getInlining(bool speculative);
+  RegionInlining getInlining();
 
   OnlineAttentionOp op;
   const TileLoweringOptions &options;

@@ -21,7 +21,7 @@ namespace attn {
 using Json = nlohmann::ordered_json;
 
 std::vector<std::string> KernelCompilerOptions::getDefaultOptions() {
-  return {"--std=c++17", "--ptxas-options=-v", "--ptxas-options=-warn-spills",
+  return {"--std=c++17", "--fmad=false", "--ptxas-options=-v", "--ptxas-options=-warn-spills",
           "--ptxas-options=-warn-lmem-usage"};
 }
 
@@ -133,7 +133,9 @@ std::string describe(const CompileReport &report, const std::string &name, const
 
 std::vector<std::string> KernelCompilerOptions::getModuleOptions(int32_t optimization) const {
   std::vector<std::string> all = options;
-  if (optimization != 3) // its default
+  if (optimization == 2) // of ptxas, -O2 does what -O3 does
+    all.push_back("--ptxas-options=--register-usage-level=0");
+  else if (optimization != 3) // its default
     all.push_back("--ptxas-options=-O" + std::to_string(optimization));
   return all;
 }

@@ -36,7 +36,7 @@
 // CHECK: arith.mulf
 // CHECK: math.exp2 {{.*}} fastmath<afn>
 // CHECK: attn_tile.row_reduce add %scores into %block_sum partial
-// CHECK: attn_tile.map ins(%block_sum : {{.*}} outs(%row_sum
+// CHECK: attn_tile.map ins(%rescale, %block_sum : {{.*}} outs(%row_sum
 // CHECK: attn_tile.convert %scores to %probabilities
 // CHECK: attn_tile.mma mma_sync %output, %probabilities, %value_tile :
 // CHECK: attn_tile.row_combine add %row_sum

@@ -56,7 +56,8 @@ __device__ __forceinline__ void copy_async(const SharedTile<T, Rows, Columns> &t
   constexpr bool kWholeRows = Threads % kChunks == 0;
   const uint32 thread = opaque(threadIdx.x);
   const T *walk = global + int64(thread / kChunks) * stride + thread % kChunks * kElements;
-#pragma unroll
+  // Without cp.async a step holds its loads in registers, and is much code.
+#pragma unroll(Alignment >= 4 ? kSteps : 2)
   for (int step = 0; step < kSteps; ++step) {
     const uint32 index = step * Threads + thread;
     const int row = kWholeRows ? thread / kChunks + step * (Threads / kChunks) : index / kChunks;
@@ -79,7 +80,7 @@ __device__ __forceinline__ void copy(T *global, int64 stride, int valid_rows,
   using Tile = SharedTile<T, Rows, Columns>;
   constexpr int kChunks = Tile::kRowChunks, kElements = Tile::kChunkElements;
   constexpr int kSteps = (Rows * kChunks + Threads - 1) / Threads;
-#pragma unroll
+#pragma unroll(Alignment >= 16 ? kSteps : 2)
   for (int step = 0; step < kSteps; ++step) {
     const uint32 index = step * Threads + threadIdx.x;
     const int row =

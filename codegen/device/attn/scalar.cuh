@@ -324,10 +324,24 @@ __device__ __forceinline__ bool contains(const Tensor<T, Rank> &tensor, Indices.
   return inside;
 }
 
-/// The element at a position; some value where the position is outside.
+/// What is read of a tensor that is empty.
+__device__ const uint64 kNothing = 0;
+
+/// The element at a position; some other one where the position is outside, 0 where there is none. Without a
+/// branch: loads of one element are one load, and many are in flight at once.
 template <typename T, int Rank, typename... Indices>
 __device__ __forceinline__ T load(const Tensor<T, Rank> &tensor, Indices... indices) {
-  return contains(tensor, indices...) ? *tensor.at(indices...) : T{};
+  static_assert(sizeof...(Indices) == Rank, "an index for each dimension");
+  const int positions[] = {indices...};
+  bool is_empty = false;
+#pragma unroll
+  for (int i = 0; i < Rank; ++i)
+    is_empty |= tensor.sizes[i] == 0;
+  const T *address = is_empty ? reinterpret_cast<const T *>(&kNothing) : tensor.data;
+#pragma unroll
+  for (int i = 0; i < Rank; ++i)
+    address += min(uint32(positions[i]), uint32(is_empty ? 0 : tensor.sizes[i] - 1)) * tensor.strides[i];
+  return *address;
 }
 
 /// Adds to the element at a position; nothing where the position is outside.
