@@ -22,6 +22,7 @@ public:
   ~DeviceBuffer();
 
   /// Null for a buffer of 0 bytes.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver gives numbers
   void *getData() const { return reinterpret_cast<void *>(data); }
   size_t getNumBytes() const { return bytes; }
 

@@ -122,10 +122,10 @@ double BenchCase::getFlops() const {
   return static_cast<double>(batch * qHeads) * pairs * products * 2 * static_cast<double>(headDim);
 }
 
-/// Fills the operands of attention with normal numbers, the same million again and again: to draw all that a
+/// Fills the operands of attention with normal numbers, the same ones again and again: to draw all that a
 /// GPU computes in a millisecond would take seconds.
 static void fillOperands(Inputs &inputs) {
-  constexpr int64_t numDrawn = 1048573; // a prime, so that no two rows are equal
+  constexpr int64_t numDrawn = 131071; // a prime, so that no two rows are equal
   for (auto [index, tensor] : llvm::enumerate(inputs.tensors)) {
     if (inputs.sources[index] != kNotNeeded || tensor.getNumElements() == 0)
       continue;

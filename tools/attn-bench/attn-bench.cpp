@@ -181,7 +181,7 @@ static void registerCase(const std::string &name, MakeRun run, MakeRun full, con
 }
 
 static void registerCases(MLIRContext *context, const ProgramOptions &options) {
-  auto orDefault = [](const auto &list, auto value) {
+  auto orDefault = [](const auto &list, const auto &value) {
     return list.empty() ? std::vector{value} : std::vector(list.begin(), list.end());
   };
   std::vector<bool> directions{false};

@@ -388,9 +388,10 @@ static llvm::Error run(MLIRContext *context, bool &passes) {
     llvm::Expected<PlannedEntry> planned = PlannedEntry::create(*entry, sizes, *options);
     if (!planned)
       return planned.takeError();
-    if (llvm::Expected<std::optional<GpuMachine>> gpuMachine = getGpuMachine(*options); !gpuMachine)
+    llvm::Expected<std::optional<GpuMachine>> gpuMachine = getGpuMachine(*options);
+    if (!gpuMachine)
       return gpuMachine.takeError();
-    else if (*gpuMachine && explainPlan)
+    if (*gpuMachine && explainPlan)
       if (llvm::Expected<LaunchPlan> plan = makeLaunchPlan(*entry, **gpuMachine, options->lowering); !plan)
         return plan.takeError();
   } else {
