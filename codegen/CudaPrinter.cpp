@@ -233,6 +233,11 @@ void FunctionPrinter::printStatement(Operation *op) {
       // What regions yield is printed by their operations.
       .Case<scf::YieldOp, scf::ConditionOp, tile::YieldOp>([](Operation *) {})
       .Case([&](gpu::BarrierOp) { os << "__syncthreads();\n"; })
+      .Case([&](gpu::AllReduceOp vote) {
+        StringRef name =
+            vote.getOp() == gpu::AllReduceOperation::OR ? "__syncthreads_or" : "__syncthreads_and";
+        printVariable(vote, makeCall(name, {getExpr(vote.getValue())}));
+      })
       .Case([&](memref::LoadOp load) {
         Type type = load.getType();
         CudaExpr element = load.getIndices().empty() ? makeUnary("*", {getText(load.getMemRef())})

@@ -173,8 +173,12 @@ LogicalResult VariantBuilder::addResult(BlockArgument argument, ArrayAttr sizes)
       spec.sizes.push_back(size);
       continue;
     }
+    if (auto number = dyn_cast<IntegerAttr>(attribute)) {
+      spec.sizes.push_back(number.getInt());
+      continue;
+    }
     auto source = dyn_cast<ArrayAttr>(attribute);
-    if (!source || source.size() != 2)
+    if (!source || (source.size() != 2 && source.size() != 3))
       return function.emitOpError("has a result, argument ")
              << argument.getArgNumber() << ", of which size " << dimension
              << " is not known to be one of an argument's";
@@ -183,7 +187,7 @@ LogicalResult VariantBuilder::addResult(BlockArgument argument, ArrayAttr sizes)
     FailureOr<Expr> expr = getDim(function, from, position(1));
     if (failed(expr))
       return failure();
-    spec.sizes.push_back(*expr);
+    spec.sizes.push_back(source.size() == 3 ? Expr::ceilDiv(*expr, position(2)) : *expr);
   }
   results[argument] = static_cast<int32_t>(plan.results.size());
   plan.results.push_back(std::move(spec));

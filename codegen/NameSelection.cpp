@@ -184,14 +184,16 @@ void NameSelection::visit(Operation *op, Names &visible) {
     for (auto [argument, result] : llvm::zip(loop.getRegionIterArgs(), loop.getResults())) {
       StringRef hint = getNameHint(argument.getLoc());
       assign(argument, hint.empty() ? getBaseName(result) : hint, visible);
-      names[result] = names[argument];
+      names[result] = getName(argument).str();
     }
   if (auto loop = dyn_cast<scf::WhileOp>(op); loop && carriesUnchanged(loop))
     for (auto [before, after, result] :
          llvm::zip(loop.getBeforeArguments(), loop.getAfterArguments(), loop.getResults())) {
       StringRef hint = getNameHint(before.getLoc());
       assign(before, hint.empty() ? getBaseName(result) : hint, visible);
-      names[after] = names[result] = names[before];
+      // A copy: an insertion moves what the map holds.
+      names[after] = getName(before).str();
+      names[result] = getName(before).str();
     }
   for (Value result : op->getResults())
     if (!names.contains(result))

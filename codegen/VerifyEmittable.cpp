@@ -75,6 +75,15 @@ static LogicalResult verifyMap(tile::MapOp op) {
   return success();
 }
 
+/// Votes of a whole block, which meets there.
+static LogicalResult verifyVote(gpu::AllReduceOp op) {
+  std::optional<gpu::AllReduceOperation> operation = op.getOp();
+  bool isVote = operation == gpu::AllReduceOperation::AND || operation == gpu::AllReduceOperation::OR;
+  if (isVote && op.getUniform() && op.getType().isInteger(1))
+    return success();
+  return op.emitOpError("expected a uniform 'and' or 'or' of i1");
+}
+
 static LogicalResult verifyOp(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case<scf::IfOp, scf::WhileOp, scf::ConditionOp, scf::YieldOp, gpu::BarrierOp, gpu::BlockIdOp,
@@ -91,6 +100,7 @@ static LogicalResult verifyOp(Operation *op) {
       })
       .Case([](gpu::ReturnOp returnOp) -> LogicalResult { return success(); })
       .Case([](memref::AtomicRMWOp atomic) { return verifyAtomic(atomic); })
+      .Case([](gpu::AllReduceOp vote) { return verifyVote(vote); })
       .Case([](tile::SharedAllocOp alloc) -> LogicalResult {
         if (!alloc.getOffset())
           return alloc.emitOpError("has no offset; run --attn-tile-place-shared");

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The three operations with regions share one syntax:
+// The operations with regions share one syntax:
 //
-//   operands captures(%x : type, …) scale(…) schedule(…)
+//   operands captures(%x : type, …) scale(…) block_lists(%l : type) blocks(…) schedule(…)
 //     score(…) {…} mask(…) {…} gradient(…) {…} ranges(…) {…} attr-dict : (operand types) -> (result types)
 //
 // A capture is a trailing argument of every region and is printed there under the name of the operand (the
@@ -65,9 +65,22 @@ void AttentionBackwardOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValue
 }
 
 void OnlineAttentionOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  static constexpr StringRef names[][2] = {{"out", "lse"}, {"d_query", "d_capture"}, {"d_key", "d_value"}};
-  for (Value result : getResults())
-    setName(result, names[static_cast<unsigned>(getKind())][result == getResult(0) ? 0 : 1]);
+  auto getNames = [&]() -> SmallVector<StringRef> {
+    switch (getKind()) {
+    case KernelKind::forward:
+      return {"out", "lse"};
+    case KernelKind::dq:
+      return {"d_query"};
+    case KernelKind::dkdv:
+      return {"d_key", "d_value"};
+    case KernelKind::fused:
+      return {"d_query", "d_key", "d_value"};
+    }
+    llvm_unreachable("unhandled kernel kind");
+  };
+  SmallVector<StringRef> names = getNames();
+  for (auto [number, result] : llvm::enumerate(getResults()))
+    setName(result, number < names.size() ? names[number] : "d_capture");
 }
 
 void OnlineAttentionOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
@@ -77,6 +90,12 @@ void OnlineAttentionOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNa
                       : &region == &getGradient() ? ArrayRef(kGradientNames)
                                                   : ArrayRef(kRangesNames),
                       setName);
+}
+
+void BlockListsOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getLists(), "lists"); }
+
+void BlockListsOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
+  nameRegionArguments(region, &region == &getMask() ? ArrayRef(kMaskNames) : ArrayRef(kRangesNames), setName);
 }
 
 //===----------------------------------------------------------------------===//
@@ -89,7 +108,14 @@ struct ParsedAttention {
   SmallVector<OpAsmParser::UnresolvedOperand, 8> operands;
   SmallVector<OpAsmParser::UnresolvedOperand, 4> captures;
   SmallVector<Type, 4> captureTypes;
+  /// None or one.
+  SmallVector<OpAsmParser::UnresolvedOperand, 1> blockLists;
+  SmallVector<Type, 1> blockListsTypes;
   SMLoc operandsLoc;
+
+  /// The last two segments of operands.
+  int32_t numCaptures() const { return static_cast<int32_t>(captures.size()); }
+  int32_t numBlockLists() const { return static_cast<int32_t>(blockLists.size()); }
 };
 } // namespace
 
@@ -101,6 +127,26 @@ static ParseResult parseCaptures(OpAsmParser &parser, ParsedAttention &parsed) {
     return failure(parser.parseOperand(parsed.captures.emplace_back()) ||
                    parser.parseColonType(parsed.captureTypes.emplace_back()));
   });
+}
+
+/// `block_lists(%l : type)`, if it is there.
+static ParseResult parseBlockLists(OpAsmParser &parser, ParsedAttention &parsed) {
+  if (failed(parser.parseOptionalKeyword("block_lists")))
+    return success();
+  return failure(parser.parseLParen() || parser.parseOperand(parsed.blockLists.emplace_back()) ||
+                 parser.parseColonType(parsed.blockListsTypes.emplace_back()) || parser.parseRParen());
+}
+
+/// `blocks(m, n)`, if it is there.
+static ParseResult parseBlocks(OpAsmParser &parser, OperationState &result) {
+  if (failed(parser.parseOptionalKeyword("blocks")))
+    return success();
+  SmallVector<int64_t> blocks;
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren,
+                                     [&] { return parser.parseInteger(blocks.emplace_back()); }))
+    return failure();
+  result.addAttribute("blocks", parser.getBuilder().getDenseI64ArrayAttr(blocks));
+  return success();
 }
 
 /// `keyword(%s: f32, …) { … }`, if it is there. Appends a region, empty where it is not.
@@ -126,7 +172,7 @@ static ParseResult parseRegion(OpAsmParser &parser, OperationState &result, Stri
   return parser.parseRegion(*region, arguments, /*enableNameShadowing=*/true);
 }
 
-/// Everything after the leading operands: captures, scale, schedule, regions, attributes.
+/// Everything after the leading operands: captures, scale, block lists, schedule, regions, attributes.
 static ParseResult parseBody(OpAsmParser &parser, OperationState &result, ParsedAttention &parsed,
                              ArrayRef<StringRef> regions, bool hasSchedule) {
   Builder &builder = parser.getBuilder();
@@ -139,6 +185,8 @@ static ParseResult parseBody(OpAsmParser &parser, OperationState &result, Parsed
       return failure();
     result.addAttribute("scale", builder.getF64FloatAttr(scale));
   }
+  if (parseBlockLists(parser, parsed) || parseBlocks(parser, result))
+    return failure();
   if (hasSchedule) {
     ScheduleAttr schedule;
     if (parser.parseKeyword("schedule") || parser.parseLParen() ||
@@ -160,7 +208,8 @@ static ParseResult parseTypes(OpAsmParser &parser, OperationState &result, const
   result.addTypes(type.getResults());
   return failure(
       parser.resolveOperands(parsed.operands, type.getInputs(), parsed.operandsLoc, result.operands) ||
-      parser.resolveOperands(parsed.captures, parsed.captureTypes, parsed.operandsLoc, result.operands));
+      parser.resolveOperands(parsed.captures, parsed.captureTypes, parsed.operandsLoc, result.operands) ||
+      parser.resolveOperands(parsed.blockLists, parsed.blockListsTypes, parsed.operandsLoc, result.operands));
 }
 
 static ParseResult expectOperands(OpAsmParser &parser, const ParsedAttention &parsed, ArrayRef<size_t> counts,
@@ -171,8 +220,13 @@ static ParseResult expectOperands(OpAsmParser &parser, const ParsedAttention &pa
          << "expected operands " << names << ", got " << parsed.operands.size() << " operands";
 }
 
+/// The operands that have no syntax of their own.
+static OperandRange getLeadingOperands(AttentionOpInterface op) {
+  return op->getOperands().drop_back(op.getCaptures().size() + (op.getBlockLists() ? 1 : 0));
+}
+
 static void printBody(OpAsmPrinter &p, Operation *op, ValueRange operands, ValueRange captures,
-                      FloatAttr scale, ScheduleAttr schedule,
+                      FloatAttr scale, Value blockLists, DenseI64ArrayAttr blocks, ScheduleAttr schedule,
                       ArrayRef<std::pair<StringRef, Region *>> regions, ArrayRef<StringRef> elidedAttrs) {
   p << ' ';
   p.printOperands(operands);
@@ -186,6 +240,10 @@ static void printBody(OpAsmPrinter &p, Operation *op, ValueRange operands, Value
     p.printAttributeWithoutType(scale);
     p << ')';
   }
+  if (blockLists)
+    p << " block_lists(" << blockLists << " : " << blockLists.getType() << ')';
+  if (blocks)
+    p << " blocks(" << blocks.asArrayRef() << ')';
   if (schedule) {
     p << " schedule(";
     p.printStrippedAttrOrType(schedule);
@@ -215,14 +273,19 @@ static void printBody(OpAsmPrinter &p, Operation *op, ValueRange operands, Value
 
 ParseResult AttentionOp::parse(OpAsmParser &parser, OperationState &result) {
   ParsedAttention parsed;
-  return failure(parseBody(parser, result, parsed, {"score", "mask"}, /*hasSchedule=*/false) ||
-                 expectOperands(parser, parsed, {3}, "query, key, value") ||
-                 parseTypes(parser, result, parsed));
+  if (parseBody(parser, result, parsed, {"score", "mask"}, /*hasSchedule=*/false) ||
+      expectOperands(parser, parsed, {3}, "query, key, value"))
+    return failure();
+  result.addAttribute(
+      getOperandSegmentSizeAttr(),
+      parser.getBuilder().getDenseI32ArrayAttr({1, 1, 1, parsed.numCaptures(), parsed.numBlockLists()}));
+  return parseTypes(parser, result, parsed);
 }
 
 void AttentionOp::print(OpAsmPrinter &p) {
-  printBody(p, *this, {getQuery(), getKey(), getValue()}, getCaptures(), getScaleAttr(), {},
-            {{"score", &getScore()}, {"mask", &getMask()}}, {"scale"});
+  printBody(p, *this, getLeadingOperands(*this), getCaptures(), getScaleAttr(), getBlockLists(),
+            getBlocksAttr(), {}, {{"score", &getScore()}, {"mask", &getMask()}},
+            {"scale", "blocks", getOperandSegmentSizeAttr()});
 }
 
 ParseResult AttentionBackwardOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -233,15 +296,14 @@ ParseResult AttentionBackwardOp::parse(OpAsmParser &parser, OperationState &resu
   bool hasDLse = parsed.operands.size() == 7;
   result.addAttribute(getOperandSegmentSizeAttr(),
                       parser.getBuilder().getDenseI32ArrayAttr(
-                          {1, 1, 1, 1, 1, 1, hasDLse, static_cast<int32_t>(parsed.captures.size())}));
+                          {1, 1, 1, 1, 1, 1, hasDLse, parsed.numCaptures(), parsed.numBlockLists()}));
   return parseTypes(parser, result, parsed);
 }
 
 void AttentionBackwardOp::print(OpAsmPrinter &p) {
-  OperandRange operands = getOperands().drop_back(getCaptures().size());
-  printBody(p, *this, operands, getCaptures(), getScaleAttr(), {},
-            {{"score", &getScore()}, {"mask", &getMask()}, {"gradient", &getGradient()}},
-            {"scale", getOperandSegmentSizeAttr()});
+  printBody(p, *this, getLeadingOperands(*this), getCaptures(), getScaleAttr(), getBlockLists(),
+            getBlocksAttr(), {}, {{"score", &getScore()}, {"mask", &getMask()}, {"gradient", &getGradient()}},
+            {"scale", "blocks", getOperandSegmentSizeAttr()});
 }
 
 ParseResult OnlineAttentionOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -260,17 +322,32 @@ ParseResult OnlineAttentionOp::parse(OpAsmParser &parser, OperationState &result
   int32_t hasGradients = parsed.operands.size() == 6;
   result.addAttribute(getOperandSegmentSizeAttr(), parser.getBuilder().getDenseI32ArrayAttr(
                                                        {1, 1, 1, hasGradients, hasGradients, hasGradients,
-                                                        static_cast<int32_t>(parsed.captures.size())}));
+                                                        parsed.numCaptures(), parsed.numBlockLists()}));
   return parseTypes(parser, result, parsed);
 }
 
 void OnlineAttentionOp::print(OpAsmPrinter &p) {
   p << ' ' << stringifyKernelKind(getKind());
-  OperandRange operands = getOperands().drop_back(getCaptures().size());
   printBody(
-      p, *this, operands, getCaptures(), getScaleAttr(), getSchedule(),
+      p, *this, getLeadingOperands(*this), getCaptures(), getScaleAttr(), getBlockLists(), getBlocksAttr(),
+      getSchedule(),
       {{"score", &getScore()}, {"mask", &getMask()}, {"gradient", &getGradient()}, {"ranges", &getRanges()}},
-      {"kind", "scale", "schedule", getOperandSegmentSizeAttr()});
+      {"kind", "scale", "blocks", "schedule", getOperandSegmentSizeAttr()});
+}
+
+ParseResult BlockListsOp::parse(OpAsmParser &parser, OperationState &result) {
+  ParsedAttention parsed;
+  parsed.operandsLoc = parser.getCurrentLocation();
+  if (parser.parseOperandList(parsed.operands) || parseCaptures(parser, parsed) ||
+      parseBlocks(parser, result) || parseRegion(parser, result, "mask", parsed) ||
+      parseRegion(parser, result, "ranges", parsed) || parser.parseOptionalAttrDict(result.attributes))
+    return failure();
+  return failure(expectOperands(parser, parsed, {2}, "query, key") || parseTypes(parser, result, parsed));
+}
+
+void BlockListsOp::print(OpAsmPrinter &p) {
+  printBody(p, *this, {getQuery(), getKey()}, getCaptures(), {}, {}, getBlocksAttr(), {},
+            {{"mask", &getMask()}, {"ranges", &getRanges()}}, {"blocks"});
 }
 
 //===----------------------------------------------------------------------===//

@@ -66,7 +66,11 @@ struct FoldConstantMask : OpRewritePattern<OpTy> {
     if (mask.empty() || !matchPattern(getYielded(mask), m_ConstantInt(&keep)))
       return failure();
     if (keep.isOne()) {
-      rewriter.modifyOpInPlace(op, [&] { eraseRegion(rewriter, mask); });
+      rewriter.modifyOpInPlace(op, [&] {
+        eraseRegion(rewriter, mask);
+        op.getBlockListsMutable().clear();
+        op.removeBlocksAttr();
+      });
       return success();
     }
     // Lowerings refuse f8E4M3FN, whatever the mask: folding would hide that.

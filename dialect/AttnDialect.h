@@ -44,6 +44,9 @@ struct GradientArgs {
 struct RangesArgs {
   enum : unsigned { batch, head, begin, end, numFixed };
 };
+
+/// Whether a mask depends on its batch or head argument otherwise than by a length.
+bool dependsOn(mlir::Region &mask, unsigned argument);
 } // namespace attn
 
 #include "dialect/AttnDialect.h.inc"

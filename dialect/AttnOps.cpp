@@ -64,7 +64,9 @@ static LogicalResult verifyRequiredOperands(Operation *op, ArrayRef<int32_t> seg
          << segmentSizes.size() << " ones, got " << segmentSizes;
 }
 
-/// The constraints (A1) to (A3) and (A7) to (A9).
+static LogicalResult verifyBlockLists(AttentionOpInterface op);
+
+/// The constraints (A1) to (A3) and (A7) to (A10).
 static LogicalResult verifyInputs(AttentionOpInterface op) {
   for (NamedAttribute attribute : op->getDiscardableAttrs())
     if (!attribute.getName().strref().contains('.'))
@@ -120,6 +122,52 @@ static LogicalResult verifyInputs(AttentionOpInterface op) {
       return op->emitOpError("expected a scale that is finite in ")
              << op.getComputeType() << ", got " << scale.getValueAsDouble() << " [A7]";
   }
+  return verifyBlockLists(op);
+}
+
+//===----------------------------------------------------------------------===//
+// Block lists
+//===----------------------------------------------------------------------===//
+
+/// (A10), (BL3)
+static LogicalResult verifyBlocks(Operation *op, ArrayRef<int64_t> blocks, StringRef label) {
+  auto isValid = [](int64_t size) { return size >= 16 && size <= 1024 && size % 16 == 0; };
+  if (blocks.size() == 2 && llvm::all_of(blocks, isValid))
+    return success();
+  return op->emitOpError("expected two sizes of blocks, multiples of 16 from 16 to 1024, got (")
+         << blocks << ") [" << label << "]";
+}
+
+/// (A10), (BL2): the type, but not what a size of 1 means.
+static LogicalResult verifyListsType(Operation *op, RankedTensorType lists, RankedTensorType query,
+                                     RankedTensorType key, ArrayRef<int64_t> blocks, StringRef label) {
+  auto count = [](int64_t length, int64_t block) {
+    return ShapedType::isDynamic(length) ? length : static_cast<int64_t>(llvm::divideCeil(length, block));
+  };
+  SmallVector<int64_t> shape{query.getDimSize(0), query.getDimSize(1), count(query.getDimSize(2), blocks[0]),
+                             count(key.getDimSize(2), blocks[1]), 2};
+  for (int64_t dim : {0, 1})
+    if (lists.getDimSize(dim) == 1)
+      shape[dim] = 1;
+  return verifyTensor(op, "block lists", lists, shape, lists.getElementType(), label);
+}
+
+/// (A10), without the mask.
+static LogicalResult verifyBlockLists(AttentionOpInterface op) {
+  TypedValue<RankedTensorType> lists = op.getBlockLists();
+  if (static_cast<bool>(lists) != static_cast<bool>(op.getBlocksAttr()))
+    return op->emitOpError("expected block_lists and blocks, or neither [A10]");
+  if (!lists)
+    return success();
+  ArrayRef<int64_t> blocks = op.getBlocksAttr().asArrayRef();
+  if (failed(verifyBlocks(op, blocks, "A10")))
+    return failure();
+  return verifyListsType(op, lists.getType(), op.getQuery().getType(), op.getKey().getType(), blocks, "A10");
+}
+
+static LogicalResult verifyListedMask(AttentionOpInterface op) {
+  if (op.getBlockLists() && op.getMask().empty())
+    return op->emitOpError("expected a mask region where there are block lists [A10]");
   return success();
 }
 
@@ -189,13 +237,13 @@ static LogicalResult verifyRegionOps(Operation *op, Region &region, StringRef na
   return failure(result.wasInterrupted());
 }
 
-/// (A5), (B3), (O4): the arguments of a region are `fixed`, then the captures.
-static LogicalResult verifyRegion(AttentionOpInterface op, Region &region, StringRef name,
+/// (A5), (B3), (O4), (BL1): the arguments of a region are `fixed`, then the captures.
+static LogicalResult verifyRegion(Operation *op, ValueRange captures, Region &region, StringRef name,
                                   ArrayRef<Type> fixed, StringRef label) {
   if (region.empty())
     return success();
   SmallVector<Type> expected(fixed);
-  llvm::append_range(expected, op.getCaptures().getTypes());
+  llvm::append_range(expected, captures.getTypes());
   if (region.getArgumentTypes() != TypeRange(expected))
     return op->emitOpError("expected the ")
            << name << " region to take (" << TypeRange(expected) << "), got ("
@@ -215,15 +263,30 @@ static LogicalResult verifyYield(Operation *op, Region &region, StringRef name, 
   return success();
 }
 
+static LogicalResult verifyMask(Operation *op, ValueRange captures, Region &mask, StringRef label) {
+  Type index = IndexType::get(op->getContext());
+  Type i1 = IntegerType::get(op->getContext(), 1);
+  return failure(failed(verifyRegion(op, captures, mask, "mask", {index, index, index, index}, label)) ||
+                 failed(verifyYield(op, mask, "mask", i1, label)));
+}
+
+static LogicalResult verifyRanges(Operation *op, ValueRange captures, Region &ranges, StringRef label) {
+  Type index = IndexType::get(op->getContext());
+  if (failed(verifyRegion(op, captures, ranges, "ranges", {index, index, index, index}, label)))
+    return failure();
+  if (!ranges.empty() && !isa<YieldRangesOp>(ranges.front().back()))
+    return op->emitOpError("expected the ranges region to end in attn.yield_ranges [") << label << "]";
+  return success();
+}
+
 static LogicalResult verifyScoreAndMask(AttentionOpInterface op) {
   Type index = IndexType::get(op.getContext());
-  Type i1 = IntegerType::get(op.getContext(), 1);
   Type compute = op.getComputeType();
-  return failure(
-      failed(verifyRegion(op, op.getScore(), "score", {compute, index, index, index, index}, "A5")) ||
-      failed(verifyYield(op, op.getScore(), "score", compute, "A5")) ||
-      failed(verifyRegion(op, op.getMask(), "mask", {index, index, index, index}, "A5")) ||
-      failed(verifyYield(op, op.getMask(), "mask", i1, "A5")));
+  return failure(failed(verifyRegion(op, op.getCaptures(), op.getScore(), "score",
+                                     {compute, index, index, index, index}, "A5")) ||
+                 failed(verifyYield(op, op.getScore(), "score", compute, "A5")) ||
+                 failed(verifyMask(op, op.getCaptures(), op.getMask(), "A5")) ||
+                 failed(verifyListedMask(op)));
 }
 
 static LogicalResult verifyGradient(AttentionOpInterface op, Region &gradient) {
@@ -233,9 +296,9 @@ static LogicalResult verifyGradient(AttentionOpInterface op, Region &gradient) {
     return op->emitOpError("expected no gradient region without a score region [B3]");
   Type index = IndexType::get(op.getContext());
   Type compute = op.getComputeType();
-  return failure(
-      failed(verifyRegion(op, gradient, "gradient", {compute, compute, index, index, index, index}, "B3")) ||
-      failed(verifyYield(op, gradient, "gradient", compute, "B3")));
+  return failure(failed(verifyRegion(op, op.getCaptures(), gradient, "gradient",
+                                     {compute, compute, index, index, index, index}, "B3")) ||
+                 failed(verifyYield(op, gradient, "gradient", compute, "B3")));
 }
 
 //===----------------------------------------------------------------------===//
@@ -244,6 +307,7 @@ static LogicalResult verifyGradient(AttentionOpInterface op, Region &gradient) {
 
 LogicalResult AttentionOp::verify() {
   return failure(
+      failed(verifyRequiredOperands(*this, ArrayRef(getProperties().operandSegmentSizes).take_front(3))) ||
       failed(verifyInputs(*this)) ||
       failed(verifyRows(*this, "out", getOut().getType(), getOutShape(*this), getElementType(), "A4")) ||
       failed(verifyTensor(*this, "lse", getLse().getType(), getRowShape(*this), getComputeType(), "A4")));
@@ -322,6 +386,11 @@ LogicalResult OnlineAttentionOp::verify() {
     return emitOpError("expected ") << (blocksKeys() ? "block_n" : "block_m")
                                     << " to be a multiple of vector_length * register_vectors = " << multiple
                                     << ", got " << lanes << " [O3, S2]";
+  if (DenseI64ArrayAttr blocks = getBlocksAttr())
+    if (blocks[0] % schedule.getBlockM() != 0 || blocks[1] % schedule.getBlockN() != 0)
+      return emitOpError("expected a block_m and block_n that divide the ")
+             << blocks[0] << " x " << blocks[1] << " of the block lists, got " << schedule.getBlockM()
+             << " x " << schedule.getBlockN() << " [O6]";
   bool isSplit = schedule.getKvSplits() > 1;
   if (!isForward && (isSplit || schedule.getOrder() == LoopOrder::key_outer))
     return emitOpError("expected kv_splits = 1 and order = query_outer for a gradient, got ")
@@ -369,12 +438,7 @@ LogicalResult OnlineAttentionOp::verifyRegions() {
     return emitOpError("expected a gradient region exactly where dq or dkdv have a score region [O1]");
   if (getMask().empty() != getRanges().empty())
     return emitOpError("expected a ranges region exactly where there is a mask region [O4]");
-  Type index = IndexType::get(getContext());
-  if (failed(verifyRegion(*this, getRanges(), "ranges", {index, index, index, index}, "O4")))
-    return failure();
-  if (!getRanges().empty() && !isa<YieldRangesOp>(getRanges().front().back()))
-    return emitOpError("expected the ranges region to end in attn.yield_ranges [O4]");
-  return success();
+  return verifyRanges(*this, getCaptures(), getRanges(), "O4");
 }
 
 ResultRange OnlineAttentionOp::getCaptureGradients() {
@@ -405,6 +469,36 @@ Value OnlineAttentionOp::getShapeSource(OpResult result) {
     return number < 3 ? inputs[number] : getDifferentiatedCapture(*this, result, 3);
   }
   llvm_unreachable("unhandled kernel kind");
+}
+
+//===----------------------------------------------------------------------===//
+// attn.block_lists
+//===----------------------------------------------------------------------===//
+
+LogicalResult BlockListsOp::verify() {
+  if (failed(verifyBlocks(*this, getBlocks(), "BL3")))
+    return failure();
+  return verifyListsType(*this, getLists().getType(), getQuery().getType(), getKey().getType(), getBlocks(),
+                         "BL2");
+}
+
+bool attn::dependsOn(Region &mask, unsigned argument) {
+  return llvm::any_of(mask.getArgument(argument).getUsers(),
+                      [](Operation *user) { return !isa<QLenOp, KvLenOp>(user); });
+}
+
+LogicalResult BlockListsOp::verifyRegions() {
+  if (getMask().empty())
+    return emitOpError("expected a mask region [BL1]");
+  if (failed(verifyMask(*this, getCaptures(), getMask(), "BL1")) ||
+      failed(verifyRanges(*this, getCaptures(), getRanges(), "BL1")))
+    return failure();
+  for (auto [dim, what] : {std::pair(0, "batch"), std::pair(1, "heads")})
+    if (getLists().getType().getDimSize(dim) == 1 && getQuery().getType().getDimSize(dim) != 1 &&
+        dependsOn(getMask(), dim))
+      return emitOpError("expected lists for every %")
+             << (dim == 0 ? "b" : "h") << ", which the mask uses, got 1 for all " << what << " [BL2]";
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -460,7 +554,7 @@ LogicalResult MergeOp::fold(FoldAdaptor, SmallVectorImpl<OpFoldResult> &results)
 
 /// (L1)
 static LogicalResult verifyLengthOp(Operation *op) {
-  if (op->getParentOfType<AttentionOpInterface>())
+  if (op->getParentOfType<AttentionOpInterface>() || op->getParentOfType<BlockListsOp>())
     return success();
   return op->emitOpError("expected to stand in a region of an attention operation [L1]");
 }

@@ -21,6 +21,7 @@ def Attn_Tensor4D : RankedTensorOf<[Attn_Float], [HasAnyRankOfPred<[4]>], "4-D t
 def Attn_RowTensor : RankedTensorOf<[F64, F32], [HasAnyRankOfPred<[3]>], "3-D tensor">;
 def Attn_PartTensor : RankedTensorOf<[Attn_Float], [HasAnyRankOfPred<[4, 5]>], "4-D or 5-D tensor">;
 def Attn_PartRowTensor : RankedTensorOf<[F64, F32], [HasAnyRankOfPred<[3, 4]>], "3-D or 4-D tensor">;
+def Attn_BlockListsTensor : RankedTensorOf<[I32], [HasAnyRankOfPred<[5]>], "5-D tensor of i32">;
 def Attn_Scalar : AnyTypeOf<[AnyFloat, AnySignlessInteger, Index], "floating, integer or index scalar">;
 def Attn_Capture : AnyTypeOf<[RankedTensorOf<[AnyFloat, AnySignlessInteger, Index]>, Attn_Scalar],
                              "ranked tensor or scalar of floating, integer or index type">;
@@ -34,7 +35,7 @@ defvar Attn_AttentionInterface =
 //===----------------------------------------------------------------------===//
 
 def Attn_AttentionOp : Attn_Op<"attention", [
-    IsolatedFromAbove, Pure, Attn_AttentionInterface,
+    IsolatedFromAbove, Pure, AttrSizedOperandSegments, Attn_AttentionInterface,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames", "getAsmBlockArgumentNames"]>]> {
   let summary = "Scaled dot-product attention with any score and mask";
   let description = [{
@@ -58,6 +59,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     | value | `(batch, kv_heads, kv_len, value_dim)`, same element type |
     | captures | ranked tensors or scalars that the regions read: any floating type, any signless integer, index |
     | scale | an f64 attribute, rounded to the compute type; `1 / sqrt(head_dim)` where it is missing |
+    | block_lists | what `attn.block_lists` gives for this mask, these lengths and the blocks in `blocks(…)`; may be missing |
     | out | `(batch, q_heads, q_len, value_dim)`, same element type |
     | lse | `(batch, q_heads, q_len)` of the compute type |
 
@@ -75,8 +77,11 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     resolves. Indices are computed in 32 bits. An index out of a captured tensor's bounds is undefined behaviour where the
     pair is kept; where the mask drops the pair the score is not evaluated as far as anyone can tell.
 
-    Canonicalization drops a score that yields its argument, a mask that keeps every pair and captures that no region
-    reads; captures of one value become one, and a mask that keeps no pair leaves constants.
+    Block lists say where the mask keeps no pair, or all, for masks that the compiler cannot tell that of. They change no
+    result: pairs that they call dropped or kept have to be so by the mask.
+
+    Canonicalization drops a score that yields its argument, a mask that keeps every pair (and then its block lists) and
+    captures that no region reads; captures of one value become one, and a mask that keeps no pair leaves constants.
 
     Constraints:
     - (A1) query, key and value have the same element type.
@@ -90,6 +95,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
       indices in regions have 32 bits.
     - (A9) it has no attribute but the scale and those of other dialects (whose names have a dot): what nobody knows would be
       ignored.
+    - (A10) block_lists and `blocks` stand together, and only where there is a mask; block_lists has the type that (BL2) of
+      `attn.block_lists` asks for, `blocks` fits (BL3).
 
     Example: ALiBi under a causal mask, 16 query heads on 4 key heads.
     ```mlir
@@ -109,7 +116,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     ```
   }];
   let arguments = (ins Attn_Tensor4D:$query, Attn_Tensor4D:$key, Attn_Tensor4D:$value, Variadic<Attn_Capture>:$captures,
-                       OptionalAttr<F64Attr>:$scale);
+                       Optional<Attn_BlockListsTensor>:$block_lists, OptionalAttr<F64Attr>:$scale,
+                       OptionalAttr<DenseI64ArrayAttr>:$blocks);
   let results = (outs Attn_Tensor4D:$out, Attn_RowTensor:$lse);
   let regions = (region MaxSizedRegion<1>:$score, MaxSizedRegion<1>:$mask);
   let hasCustomAssemblyFormat = 1;
@@ -145,7 +153,7 @@ def Attn_AttentionBackwardOp : Attn_Op<"attention_backward", [
 
     | value | type |
     |---|---|
-    | query, key, value, captures, scale | as in the `attn.attention` |
+    | query, key, value, captures, scale, block_lists | as in the `attn.attention` |
     | out, lse | its results |
     | d_out, d_lse | gradients of its results, of their types; d_lse may be missing: it is 0 then |
     | d_query, d_key, d_value | types of query, key and value |
@@ -189,7 +197,8 @@ def Attn_AttentionBackwardOp : Attn_Op<"attention_backward", [
   }];
   let arguments = (ins Attn_Tensor4D:$query, Attn_Tensor4D:$key, Attn_Tensor4D:$value, Attn_Tensor4D:$out,
                        Attn_RowTensor:$lse, Attn_Tensor4D:$d_out, Optional<Attn_RowTensor>:$d_lse,
-                       Variadic<Attn_Capture>:$captures, OptionalAttr<F64Attr>:$scale);
+                       Variadic<Attn_Capture>:$captures, Optional<Attn_BlockListsTensor>:$block_lists,
+                       OptionalAttr<F64Attr>:$scale, OptionalAttr<DenseI64ArrayAttr>:$blocks);
   let results = (outs Attn_Tensor4D:$d_query, Attn_Tensor4D:$d_key, Attn_Tensor4D:$d_value,
                       Variadic<AnyRankedTensor>:$d_captures);
   let regions = (region MaxSizedRegion<1>:$score, MaxSizedRegion<1>:$mask, MaxSizedRegion<1>:$gradient);
@@ -245,6 +254,7 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
     - (O3) constraint (S2) of the schedule.
     - (O4) a ranges region stands exactly where there is a mask region, and ends in `attn.yield_ranges`.
     - (O5) `key_outer` and `kv_splits > 1` are for `forward` only.
+    - (O6) where there are block lists, block_m and block_n of the schedule divide the blocks of these.
 
     Example: causal, aligned to the top left.
     ```mlir
@@ -264,7 +274,9 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
   }];
   let arguments = (ins Attn_KernelKindAttr:$kind, Attn_Tensor4D:$query, Attn_Tensor4D:$key, Attn_Tensor4D:$value,
                        Optional<Attn_RowTensor>:$lse, Optional<Attn_RowTensor>:$delta, Optional<Attn_Tensor4D>:$d_out,
-                       Variadic<Attn_Capture>:$captures, OptionalAttr<F64Attr>:$scale, Attn_ScheduleAttr:$schedule);
+                       Variadic<Attn_Capture>:$captures, Optional<Attn_BlockListsTensor>:$block_lists,
+                       OptionalAttr<F64Attr>:$scale, OptionalAttr<DenseI64ArrayAttr>:$blocks,
+                       Attn_ScheduleAttr:$schedule);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region MaxSizedRegion<1>:$score, MaxSizedRegion<1>:$mask, MaxSizedRegion<1>:$gradient,
                         MaxSizedRegion<1>:$ranges);
@@ -275,6 +287,74 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
     /// Whether blocks of keys, not of queries, are the unit of work.
     bool blocksKeys() { return getKind() == KernelKind::dkdv || getKind() == KernelKind::fused; }
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// attn.block_lists
+//===----------------------------------------------------------------------===//
+
+def Attn_BlockListsOp : Attn_Op<"block_lists", [
+    IsolatedFromAbove, Pure,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames", "getAsmBlockArgumentNames"]>]> {
+  let summary = "The blocks of a mask that are not empty, and which of them are full";
+  let description = [{
+    Evaluates a mask, once for each pair, and says of each block of `blocks(m, n)`, m queries by n keys (fewer at the ends of
+    the lengths), whether the mask keeps none of its pairs (the block is *empty*), all (*full*), or some. Attention that is
+    given the lists neither loads nor computes empty blocks and does not evaluate the mask in full ones, whatever the mask is
+    made of: documents, sparse patterns, any table of booleans. They are ordinary values: computed once for many calls,
+    forward and backward, stored, or passed between functions. The memory is proportional to the number of blocks.
+
+    Only the sizes of query and key matter. The result is a linked list along each row and each column of blocks,
+
+    ```
+    lists[b, h, i, j, 0] = 2 * (first J >= j such that block (i, J) is not empty) + (1 if that block is full)
+    lists[b, h, i, j, 1] = 2 * (first I >= i such that block (I, j) is not empty) + (1 if that block is full)
+    ```
+
+    where without such a block the first number is that of the blocks of the row or column, and nothing is added. So one read
+    finds the next block, from wherever a kernel begins.
+
+    | value | type |
+    |---|---|
+    | query | `(batch, q_heads, q_len, …)`, as in `attn.attention` |
+    | key | `(…, …, kv_len, …)`, as in `attn.attention` |
+    | captures, mask | as in `attn.attention` |
+    | lists | `(batch or 1, q_heads or 1, ceil(q_len / m), ceil(kv_len / n), 2)` of i32 |
+
+    A first or second size that is 1 in the type stands for all batch entries, or all heads.
+
+    `ranges` is that of an `attn.online_attention forward` with blocks of m queries and n keys, for the same mask: where it
+    decides, the mask is not evaluated. `--attn-plan` adds it.
+
+    `--attn-build-block-lists` puts this operation before attention whose mask the compiler cannot tell empty and full
+    blocks of, and `--attn-to-cuda-pipeline` does so on its own.
+
+    Constraints:
+    - (BL1) the mask region, which is there, and ranges are as (A5), (A6), (A8) and (O4) say.
+    - (BL2) lists has the type of the table; a size that is 1 for all batch entries or heads, of which there are more or any
+      number, stands only where the mask does not use b, or h, but to ask for a length.
+    - (BL3) `blocks` has two numbers, multiples of 16 from 16 to 1024.
+
+    Example: packed documents, the same for all heads.
+    ```mlir
+    %lists = attn.block_lists %q, %k captures(%documents : tensor<?x?xi32>) blocks(128, 128)
+      mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+        %of_query = tensor.extract %documents[%b, %q_idx] : tensor<?x?xi32>
+        %of_key = tensor.extract %documents[%b, %kv_idx] : tensor<?x?xi32>
+        %same = arith.cmpi eq, %of_query, %of_key : i32
+        attn.yield %same : i1
+      } : (tensor<?x16x?x128xbf16>, tensor<?x4x?x128xbf16>) -> tensor<?x1x?x?x2xi32>
+    ```
+    and, with the same mask, `attn.attention %q, %k, %v captures(…) block_lists(%lists : tensor<?x1x?x?x2xi32>)
+    blocks(128, 128) mask(…) {…} : …`.
+  }];
+  let arguments = (ins Attn_Tensor4D:$query, Attn_Tensor4D:$key, Variadic<Attn_Capture>:$captures,
+                       DenseI64ArrayAttr:$blocks);
+  let results = (outs Attn_BlockListsTensor:$lists);
+  let regions = (region MaxSizedRegion<1>:$mask, MaxSizedRegion<1>:$ranges);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -374,7 +454,7 @@ def Attn_MergeOp : Attn_Op<"merge", [Pure, SameVariadicOperandSize]> {
 //===----------------------------------------------------------------------===//
 
 class Attn_LengthOp<string mnemonic, string what> : Attn_Op<mnemonic, [
-    Pure, ParentOneOf<["AttentionOp", "AttentionBackwardOp", "OnlineAttentionOp", "::mlir::scf::IfOp"]>]> {
+    Pure, ParentOneOf<["AttentionOp", "AttentionBackwardOp", "OnlineAttentionOp", "BlockListsOp", "::mlir::scf::IfOp"]>]> {
   let summary = "The number of " # what # " of a batch entry, inside a region";
   let description = [{
     The current number of }] # what # [{ of batch entry `batch`: the length of the tensor, or of the packed sequence once
@@ -394,7 +474,7 @@ def Attn_QLenOp : Attn_LengthOp<"q_len", "queries">;
 def Attn_KvLenOp : Attn_LengthOp<"kv_len", "keys">;
 
 def Attn_YieldOp : Attn_Op<"yield", [
-    Pure, Terminator, ParentOneOf<["AttentionOp", "AttentionBackwardOp", "OnlineAttentionOp"]>]> {
+    Pure, Terminator, ParentOneOf<["AttentionOp", "AttentionBackwardOp", "OnlineAttentionOp", "BlockListsOp"]>]> {
   let summary = "Ends a score, mask or gradient region with its value";
   let description = [{
     A score and a gradient region yield one value of the compute type, a mask an i1, true where the pair is kept; (A5) and
@@ -407,7 +487,7 @@ def Attn_YieldOp : Attn_Op<"yield", [
 }
 
 def Attn_YieldRangesOp : Attn_Op<"yield_ranges", [
-    Pure, Terminator, AttrSizedOperandSegments, HasParent<"OnlineAttentionOp">]> {
+    Pure, Terminator, AttrSizedOperandSegments, ParentOneOf<["OnlineAttentionOp", "BlockListsOp"]>]> {
   let summary = "Ends a ranges region with the ranges that a block visits and those it has to mask";
   let description = [{
     See `attn.online_attention`. A range `%begin to %end` is half-open, of index type; each list may be empty.

@@ -7,9 +7,53 @@
 
 #include "passes/BlockRanges.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
 using namespace attn;
+
+static Value divide(ImplicitLocOpBuilder &b, Value position, int64_t size) {
+  return arith::DivSIOp::create(b, position, arith::ConstantIndexOp::create(b, size).getResult());
+}
+
+ListedBlocks ListedBlocks::get(ImplicitLocOpBuilder &b, OnlineAttentionOp op, Value lists, Value batch,
+                               Value head, Value begin) {
+  ArrayRef<int64_t> shape = op.getBlockLists().getType().getShape();
+  ArrayRef<int64_t> blocks = op.getBlocksAttr().asArrayRef();
+  Value zero = arith::ConstantIndexOp::create(b, 0);
+  ListedBlocks listed;
+  listed.lists = lists;
+  listed.batch = shape[0] == 1 ? zero : batch;
+  listed.head = shape[1] == 1 ? zero : head;
+  listed.blocksKeys = op.blocksKeys();
+  listed.block = divide(b, begin, blocks[listed.blocksKeys ? 1 : 0]);
+  listed.streamedSize = blocks[listed.blocksKeys ? 0 : 1];
+  return listed;
+}
+
+Value ListedBlocks::getBlock(ImplicitLocOpBuilder &b, Value position) const {
+  return divide(b, position, streamedSize);
+}
+
+Value ListedBlocks::loadEntry(ImplicitLocOpBuilder &b, Value position) const {
+  Value row = block, column = getBlock(b, position);
+  if (blocksKeys)
+    std::swap(row, column);
+  Value channel = arith::ConstantIndexOp::create(b, blocksKeys ? 1 : 0);
+  Value entry = memref::LoadOp::create(b, lists, ValueRange{batch, head, row, column, channel});
+  return arith::IndexCastOp::create(b, b.getIndexType(), entry);
+}
+
+Value ListedBlocks::getBegin(ImplicitLocOpBuilder &b, Value entry) const {
+  return arith::MulIOp::create(b, divide(b, entry, 2),
+                               arith::ConstantIndexOp::create(b, streamedSize).getResult(),
+                               arith::IntegerOverflowFlags::nsw);
+}
+
+Value ListedBlocks::isFull(ImplicitLocOpBuilder &b, Value entry) {
+  Value two = arith::ConstantIndexOp::create(b, 2), one = arith::ConstantIndexOp::create(b, 1);
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, arith::RemSIOp::create(b, entry, two), one);
+}
 
 BlockRanges BlockRanges::get(YieldRangesOp yield, ValueRange bounds) {
   BlockRanges ranges;

@@ -10,8 +10,29 @@
 
 #include "dialect/AttnDialect.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include <optional>
 
 namespace attn {
+
+/// A row or column of the block lists of an attention, in a kernel: that of the block which it keeps.
+struct ListedBlocks {
+  /// `begin`, a position in the block, is of keys or of queries as the attention blocks them.
+  static ListedBlocks get(mlir::ImplicitLocOpBuilder &b, OnlineAttentionOp op, mlir::Value lists,
+                          mlir::Value batch, mlir::Value head, mlir::Value begin);
+
+  /// The entry of the block of the lists that holds `position` of the streamed dimension.
+  mlir::Value loadEntry(mlir::ImplicitLocOpBuilder &b, mlir::Value position) const;
+  /// Where the block begins that an entry names: at the end of the dimension, or past it, where there is
+  /// none.
+  mlir::Value getBegin(mlir::ImplicitLocOpBuilder &b, mlir::Value entry) const;
+  static mlir::Value isFull(mlir::ImplicitLocOpBuilder &b, mlir::Value entry);
+  mlir::Value getBlock(mlir::ImplicitLocOpBuilder &b, mlir::Value position) const;
+
+  mlir::Value lists, batch, head;
+  mlir::Value block; ///< the number of the block, among those of the lists
+  bool blocksKeys;
+  int64_t streamedSize;
+};
 
 /// What the ranges region of an online attention yields, as values of a kernel.
 struct BlockRanges {
@@ -19,6 +40,8 @@ struct BlockRanges {
   llvm::SmallVector<Range> visited, masked;
   /// Without a mask everything is visited and nothing masked.
   bool all = false;
+  /// What is known exactly, where there are block lists.
+  std::optional<ListedBlocks> listed;
 
   /// Splits the operands of the region's terminator, already evaluated, into ranges.
   static BlockRanges get(YieldRangesOp yield, mlir::ValueRange bounds);

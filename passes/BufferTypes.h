@@ -13,7 +13,7 @@
 namespace attn {
 /// Name of the attribute of an argument that takes a result of the function. Its value has, for each
 /// dimension, its size if that is static, else [argument, dimension], where its size is that of an argument,
-/// else nothing ([]).
+/// or [argument, dimension, divisor], where it is that divided and rounded up, else nothing ([]).
 constexpr llvm::StringLiteral getResultAttrName() { return "attn.result"; }
 
 /// The buffer in which a tensor crosses a function boundary: any offset and strides, but a last stride of 1,

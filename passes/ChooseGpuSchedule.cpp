@@ -96,6 +96,7 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
     return emitError() << "expected order = query_outer for a GPU, got key_outer";
   bool isForward = shape.kind == KernelKind::forward;
   ScheduleChoice choice;
+  bool mismatches = false;
   for (Tile tile : isForward ? ArrayRef(kForwardTiles) : ArrayRef(kFusedTiles)) {
     if (overrides.blockM)
       tile.blockM = overrides.blockM;
@@ -110,12 +111,15 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
         tile.blockN % (getProductColumns(shape.elementBits) * grids.queries.columns) != 0)
       continue;
     auto [shared, registers] = measure(shape, tile);
-    ScheduleCandidate candidate{tile.blockM, tile.blockN, shared, shared, ""};
+    ScheduleCandidate candidate{tile.blockM, tile.blockN, shared, shared,
+                                overrides.getListsRejection(tile.blockM, tile.blockN)};
     candidate.warps = tile.warps;
     candidate.blocksPerMultiprocessor = tile.blocksPerMultiprocessor;
     candidate.accumulatorRegisters = registers;
     int64_t limit = target.getMaxSharedMemory() / tile.blocksPerMultiprocessor;
-    if (shared > limit)
+    if (!candidate.rejection.empty())
+      mismatches = true;
+    else if (shared > limit)
       candidate.rejection =
           llvm::formatv("{0} bytes of shared memory exceed {1}, those of a block of which {2} "
                         "share a multiprocessor",
@@ -139,5 +143,6 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
                        << overrides.blockM << " and " << overrides.blockN;
   return emitError() << "no tile fits " << target << ": with block_m = " << choice.candidates.back().blockM
                      << " and block_n = " << choice.candidates.back().blockN << ", "
-                     << choice.candidates.back().rejection << "; choose a smaller head_dim";
+                     << choice.candidates.back().rejection << "; choose a smaller head_dim"
+                     << (mismatches ? " or larger blocks of the block lists" : "");
 }

@@ -36,6 +36,19 @@ ShapeClass ShapeClass::get(AttentionOpInterface op, KernelKind kind) {
   return shape;
 }
 
+void ScheduleOverrides::setLists(AttentionOpInterface op) {
+  if (DenseI64ArrayAttr blocks = op.getBlocksAttr()) {
+    listBlockM = blocks[0];
+    listBlockN = blocks[1];
+  }
+}
+
+std::string ScheduleOverrides::getListsRejection(int64_t tileM, int64_t tileN) const {
+  if (listBlockM == 0 || (listBlockM % tileM == 0 && listBlockN % tileN == 0))
+    return "";
+  return llvm::formatv("does not divide the {0} x {1} of the block lists", listBlockM, listBlockN);
+}
+
 namespace {
 /// The register tile of a matrix product: rows x vectors accumulators, the vectors of a row of b and one
 /// broadcast.
@@ -115,11 +128,17 @@ FailureOr<ScheduleChoice> attn::chooseSchedule(function_ref<InFlightDiagnostic()
     if (candidate.hotBytes > budget && !given && !isLast)
       candidate.rejection = llvm::formatv(
           "{0} bytes used in each step exceed half of the L2 cache, {1} bytes", candidate.hotBytes, budget);
+    if (std::string mismatch = overrides.getListsRejection(candidate.blockM, candidate.blockN);
+        !mismatch.empty())
+      candidate.rejection = std::move(mismatch);
     choice.candidates.push_back(candidate);
     if (candidate.rejection.empty())
       break;
   }
   ScheduleCandidate &chosen = choice.candidates.back();
+  if (std::string mismatch = overrides.getListsRejection(chosen.blockM, chosen.blockN); !mismatch.empty())
+    return emitError() << "a tile of block_m = " << chosen.blockM << " and block_n = " << chosen.blockN << " "
+                       << mismatch << "; use lists of 128 x 128, or tiles that divide theirs";
   chosen.rejection.clear();
   choice.schedule = ScheduleAttr::getChecked(
       emitError, target.getContext(), chosen.blockM, chosen.blockN, overrides.order,

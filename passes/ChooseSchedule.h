@@ -28,6 +28,12 @@ struct ShapeClass {
 struct ScheduleOverrides {
   int64_t blockM = 0, blockN = 0;
   LoopOrder order = LoopOrder::query_outer;
+  /// The blocks of the block lists, which tiles have to divide; 0 without lists.
+  int64_t listBlockM = 0, listBlockN = 0;
+
+  void setLists(AttentionOpInterface op);
+  /// Why a tile does not go with the block lists; empty where it does.
+  std::string getListsRejection(int64_t tileM, int64_t tileN) const;
 };
 
 struct ScheduleCandidate {

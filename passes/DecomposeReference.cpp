@@ -261,6 +261,12 @@ LogicalResult attn::decomposeReference(func::FuncOp func, const ReferenceOptions
     else
       decomposeMerge(cast<MergeOp>(op), options);
   }
+  // The reference evaluates the mask of every pair; lists that are returned stay.
+  SmallVector<BlockListsOp> lists;
+  func.walk([&](BlockListsOp op) { lists.push_back(op); });
+  for (BlockListsOp op : lists)
+    if (op.use_empty())
+      op.erase();
   if (options.f64Boundary)
     lowerBoundaryCasts(func, options);
   return success();

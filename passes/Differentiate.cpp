@@ -149,7 +149,9 @@ FailureOr<func::FuncOp> attn::buildBackwardFunction(func::FuncOp func) {
       map(attention.getQuery()), map(attention.getKey()), map(attention.getValue()), /*out=*/given[0],
       /*lse=*/given[1],
       /*d_out=*/given[2], /*d_lse=*/hasLseGradient ? Value(given[3]) : Value(),
-      llvm::map_to_vector(attention.getCaptures(), map), attention.getScaleAttr());
+      llvm::map_to_vector(attention.getCaptures(), map),
+      attention.getBlockLists() ? map(attention.getBlockLists()) : Value(), attention.getScaleAttr(),
+      attention.getBlocksAttr());
   IRMapping regions;
   attention.getScore().cloneInto(&backward.getScore(), regions);
   attention.getMask().cloneInto(&backward.getMask(), regions);

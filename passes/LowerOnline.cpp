@@ -38,6 +38,8 @@ OnlineLowering::OnlineLowering(OpBuilder &builder, OnlineAttentionOp op)
   query = toBuffer(op.getQuery());
   key = toBuffer(op.getKey());
   value = toBuffer(op.getValue());
+  if (op.getBlockLists())
+    blockLists = toBuffer(op.getBlockLists());
   batches = dim(query, 0);
   qHeads = dim(query, 1);
   kvHeads = dim(key, 1);
@@ -129,7 +131,37 @@ BlockRanges OnlineLowering::evaluateRanges(const WorkItem &item, Value head) {
   region.bind(RangesArgs::begin, item.begin);
   region.bind(RangesArgs::end, arith::AddIOp::create(b, item.begin, item.count));
   auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());
-  return BlockRanges::get(yield, region.finish(b));
+  BlockRanges ranges = BlockRanges::get(yield, region.finish(b));
+  if (blockLists)
+    ranges.listed = ListedBlocks::get(b, op, blockLists, item.batch, head, item.begin);
+  return ranges;
+}
+
+void OnlineLowering::visitBlock(const BlockRanges &ranges, Value begin, Value end, bool isInRange,
+                                function_ref<void(Value)> body) {
+  if (const std::optional<ListedBlocks> &listed = ranges.listed) {
+    // At most as long as a block of the lists, but it may lie in two of them.
+    Value entry = listed->loadEntry(b, begin);
+    auto is = [&](arith::CmpIPredicate predicate, Value lhs, Value rhs) -> Value {
+      return arith::CmpIOp::create(b, predicate, lhs, rhs);
+    };
+    t.ifThen(is(arith::CmpIPredicate::slt, listed->getBegin(b, entry), end), [&] {
+      auto isFull = [&](Value position, Value entry) -> Value {
+        Value first = arith::MulIOp::create(b, listed->getBlock(b, position), t.index(listed->streamedSize));
+        return arith::AndIOp::create(b, ListedBlocks::isFull(b, entry),
+                                     is(arith::CmpIPredicate::eq, listed->getBegin(b, entry), first));
+      };
+      Value last = arith::SubIOp::create(b, end, t.index(1));
+      Value full = arith::AndIOp::create(b, isFull(begin, entry), isFull(last, listed->loadEntry(b, last)));
+      body(arith::XOrIOp::create(b, full, arith::ConstantIntOp::create(b, 1, 1)));
+    });
+    return;
+  }
+  auto visit = [&] { body(ranges.masked.empty() ? Value() : meetsAny(b, ranges.masked, begin, end)); };
+  if (isInRange)
+    visit();
+  else
+    t.ifThen(meetsAny(b, ranges.visited, begin, end), visit);
 }
 
 void OnlineLowering::forEachVisitedBlock(const BlockRanges &ranges, Value begin, Value end, int64_t blockSize,
@@ -152,14 +184,8 @@ void OnlineLowering::forEachVisitedBlock(const BlockRanges &ranges, Value begin,
   t.loop(begin, end, blockSize, [&](Value block) {
     Value count = arith::MinSIOp::create(b, arith::SubIOp::create(b, end, block), t.index(blockSize));
     Value blockEnd = arith::AddIOp::create(b, block, count);
-    auto visit = [&] {
-      Value masked = ranges.masked.empty() ? Value() : meetsAny(b, ranges.masked, block, blockEnd);
-      body(block, count, masked);
-    };
-    if (ranges.visited.size() > 1)
-      t.ifThen(meetsAny(b, ranges.visited, block, blockEnd), visit);
-    else
-      visit();
+    visitBlock(ranges, block, blockEnd, /*isInRange=*/ranges.visited.size() <= 1,
+               [&](Value masked) { body(block, count, masked); });
   });
 }
 

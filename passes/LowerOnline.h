@@ -52,6 +52,10 @@ protected:
   /// visited range; `masked` is null where no block is.
   void forEachVisitedBlock(const BlockRanges &ranges, mlir::Value begin, mlir::Value end, int64_t blockSize,
                            llvm::function_ref<void(mlir::Value, mlir::Value, mlir::Value)> body);
+  /// Runs `body(masked)` for the streamed block [begin, end), unless it is known to be empty. Without block
+  /// lists it is taken not to be where there is but one visited range, `isInRange`.
+  void visitBlock(const BlockRanges &ranges, mlir::Value begin, mlir::Value end, bool isInRange,
+                  llvm::function_ref<void(mlir::Value)> body);
   /// Emits `body(true)` where `masked` holds and `body(false)` elsewhere.
   void withAndWithoutMask(mlir::Value masked, llvm::function_ref<void(bool)> body);
 
@@ -70,7 +74,7 @@ protected:
   mlir::ImplicitLocOpBuilder b;
   TileBuilder t;
   int64_t headDim, valueDim;
-  mlir::Value query, key, value;
+  mlir::Value query, key, value, blockLists;
   mlir::Value batches, qHeads, kvHeads, group;
   RegionContext context;
 

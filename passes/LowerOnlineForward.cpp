@@ -258,15 +258,10 @@ void ForwardLowering::lowerKeyOuter() {
       forEachQueryBlock([&](const ForwardTiles &tiles, const WorkItem &item) {
         BlockRanges ranges = evaluateRanges(item, item.head);
         Value keyEnd = arith::AddIOp::create(b, keyBegin, keyCount);
-        auto visit = [&] {
+        visitBlock(ranges, keyBegin, keyEnd, /*isInRange=*/ranges.all, [&](Value masked) {
           t.packTransposed(item.rows(query, /*ofKeys=*/false), headDim, tiles.query);
-          Value masked = ranges.masked.empty() ? Value() : meetsAny(b, ranges.masked, keyBegin, keyEnd);
           step(tiles, item, score, mask, keyBegin, keyCount, masked);
-        };
-        if (ranges.all)
-          visit();
-        else
-          t.ifThen(meetsAny(b, ranges.visited, keyBegin, keyEnd), visit);
+        });
       });
     });
     forEachQueryBlock([&](const ForwardTiles &tiles, const WorkItem &item) { finalise(tiles, item); });

@@ -96,6 +96,15 @@ struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnline
     });
     if (merges.wasInterrupted())
       return signalPassFailure();
+    SmallVector<BlockListsOp> lists;
+    getOperation()->walk([&](BlockListsOp op) { lists.push_back(op); });
+    for (BlockListsOp op : lists) {
+      if (failed(verifyInlinable(op)))
+        return signalPassFailure();
+      narrowIndices(op.getMask(), op.getCaptures().size());
+      narrowRanges(op.getRanges());
+      lowerBlockListsToTile(op);
+    }
     SmallVector<OnlineAttentionOp> ops;
     getOperation()->walk([&](OnlineAttentionOp op) { ops.push_back(op); });
     for (OnlineAttentionOp op : ops)

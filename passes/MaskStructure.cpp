@@ -22,11 +22,11 @@ using namespace attn;
 /// As many ranges of a mask are told apart: a kernel has to test each for every block.
 static constexpr size_t kMaxRanges = 256;
 
-static Block &createRangesBlock(OpBuilder &builder, AttentionOpInterface op, Region &ranges) {
+static Block &createRangesBlock(OpBuilder &builder, Location loc, Region &mask, Region &ranges) {
   assert(ranges.empty() && "a ranges region that is built already");
   SmallVector<Type> types(RangesArgs::numFixed, builder.getIndexType());
-  llvm::append_range(types, op.getCaptures().getTypes());
-  SmallVector<Location> locs(types.size(), op->getLoc());
+  llvm::append_range(types, TypeRange(mask.getArgumentTypes()).drop_front(MaskArgs::numFixed));
+  SmallVector<Location> locs(types.size(), loc);
   return *builder.createBlock(&ranges, ranges.end(), types, locs);
 }
 
@@ -60,7 +60,7 @@ struct EmittedRanges {
 
 class RangesBuilder {
 public:
-  RangesBuilder(OpBuilder &builder, AttentionOpInterface op, Block &ranges, bool blocksKeys,
+  RangesBuilder(OpBuilder &builder, Location loc, Block &mask, Block &ranges, bool blocksKeys,
                 BlockSizes sizes);
   MaskStructure build();
 
@@ -70,8 +70,8 @@ private:
   AffineForm getSymbol(Value value);
 
   OpBuilder &builder;
-  AttentionOpInterface op;
-  Block &mask, &ranges;
+  Location loc;
+  Block &ranges;
   TermTable terms;
   UniformValues uniform;
   FormEmitter emitter;
@@ -86,10 +86,10 @@ AffineForm RangesBuilder::getSymbol(Value value) {
   return terms.getSymbol(value, {Integer(range.smin()), Integer(range.smax())});
 }
 
-RangesBuilder::RangesBuilder(OpBuilder &builder, AttentionOpInterface op, Block &ranges, bool blocksKeys,
+RangesBuilder::RangesBuilder(OpBuilder &builder, Location loc, Block &mask, Block &ranges, bool blocksKeys,
                              BlockSizes sizes)
-    : builder(builder), op(op), mask(op.getMask().front()), ranges(ranges), uniform(builder, mask, ranges),
-      emitter(builder, op->getLoc(), terms), formula(builder, terms, uniform, emitter, mask, blocksKeys) {
+    : builder(builder), loc(loc), ranges(ranges), uniform(builder, mask, ranges),
+      emitter(builder, loc, terms), formula(builder, terms, uniform, emitter, mask, blocksKeys) {
   AffineForm begin = getSymbol(ranges.getArgument(RangesArgs::begin));
   AffineForm end = getSymbol(ranges.getArgument(RangesArgs::end));
   AffineForm blockedLength = getSymbol(blocksKeys ? uniform.getKeyLength() : uniform.getQueryLength());
@@ -102,7 +102,6 @@ RangesBuilder::RangesBuilder(OpBuilder &builder, AttentionOpInterface op, Block 
 }
 
 void RangesBuilder::emitRange(const StreamedRange &range, EmittedRanges &emitted) {
-  Location loc = op->getLoc();
   Value begin, end;
   for (const AffineForm &lower : range.lower) {
     Value bound = emitter.emit(lower);
@@ -149,7 +148,7 @@ EmittedRanges RangesBuilder::emitRanges(const Cases &cases) {
 MaskStructure RangesBuilder::build() {
   EmittedRanges visited = emitRanges(formula.getKept());
   EmittedRanges masked = emitRanges(formula.getDropped());
-  YieldRangesOp::create(builder, op->getLoc(), visited.begins, visited.ends, masked.begins, masked.ends);
+  YieldRangesOp::create(builder, loc, visited.begins, visited.ends, masked.begins, masked.ends);
   for (Operation &dead : llvm::make_early_inc_range(llvm::reverse(ranges)))
     if (isOpTriviallyDead(&dead))
       dead.erase();
@@ -171,9 +170,9 @@ MaskStructure RangesBuilder::build() {
   return structure;
 }
 
-MaskStructure attn::buildRanges(OpBuilder &builder, AttentionOpInterface op, Region &ranges, bool blocksKeys,
-                                BlockSizes sizes) {
+MaskStructure attn::buildRanges(OpBuilder &builder, Location loc, Region &mask, Region &ranges,
+                                bool blocksKeys, BlockSizes sizes) {
   OpBuilder::InsertionGuard guard(builder);
-  Block &block = createRangesBlock(builder, op, ranges);
-  return RangesBuilder(builder, op, block, blocksKeys, sizes).build();
+  Block &block = createRangesBlock(builder, loc, mask, ranges);
+  return RangesBuilder(builder, loc, mask.front(), block, blocksKeys, sizes).build();
 }

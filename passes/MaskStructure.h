@@ -30,14 +30,14 @@ struct MaskStructure {
 };
 
 /// Fills `ranges`, an empty region, with what the `ranges` region of `attn.online_attention` has to hold for
-/// the mask of `op`, which has one. Blocks are of queries and ranges of keys, or the reverse if `blocksKeys`.
-/// No block of the region may be larger than `sizes.blocked`; smaller streamed blocks cost no more than
-/// exactness.
+/// `mask`, a region that is not empty. Blocks are of queries and ranges of keys, or the reverse if
+/// `blocksKeys`. No block of the region may be larger than `sizes.blocked`; smaller streamed blocks cost no
+/// more than exactness.
 ///
 /// Index arithmetic of the mask is taken not to overflow; the ranges then do not either, for lengths below
 /// 2^31 and any value of the captures.
-MaskStructure buildRanges(mlir::OpBuilder &builder, AttentionOpInterface op, mlir::Region &ranges,
-                          bool blocksKeys, BlockSizes sizes);
+MaskStructure buildRanges(mlir::OpBuilder &builder, mlir::Location loc, mlir::Region &mask,
+                          mlir::Region &ranges, bool blocksKeys, BlockSizes sizes);
 } // namespace attn
 
 #endif // ATTN_PASSES_MASKSTRUCTURE_H

@@ -134,13 +134,32 @@ def SetTargetPass : Pass<"attn-set-target", "::mlir::ModuleOp"> {
   let dependentDialects = ["::attn::AttnDialect"];
 }
 
+def BuildBlockListsPass : Pass<"attn-build-block-lists", "::mlir::ModuleOp"> {
+  let summary = "Compute block lists for attention whose mask depends on data";
+  let description = [{
+    Puts an `attn.block_lists` before each `attn.attention` and `attn.attention_backward` that has none, where a part of the
+    mask is *unknown* to the analysis of mask structure (`passes/README.md`), as reads at the indices are: there the ranges
+    prune nothing. The lists are for the captures that the mask reads, and one for all heads, and for all batch entries
+    where the mask does not use those.
+
+    Not where the mask depends on the head, which is to evaluate it as often as attention does, nor where a static q_len is at
+    most block-m. A remark of category `attn-build-block-lists` says which, and why not. Those of several operations with
+    the same mask are merged by `--cse`.
+
+    Example: see `attn.block_lists`.
+  }];
+  let options = [
+    Option<"blockM", "block-m", "int64_t", "128", "Queries in a block of the lists">,
+    Option<"blockN", "block-n", "int64_t", "128", "Keys in a block of the lists">];
+}
+
 def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
   let summary = "Plan attention: choose a schedule and find the ranges that each block visits";
   let description = [{
     Replaces `attn.attention` by an `attn.online_attention forward`, and `attn.attention_backward` by an `attn.delta` and,
     for a CPU, two of them, `dq` and `dkdv`, for a GPU one, `fused`. The schedule is chosen by a pure function of shape, element type and
     target (`passes/ChooseSchedule.h`), or given by the options; the ranges come from the mask region
-    (`passes/MaskStructure.h`). Each candidate of the choice is a remark of category `attn-plan`, with the reason why it lost.
+    (`passes/MaskStructure.h`), also those of each `attn.block_lists`. Each candidate of the choice is a remark of category `attn-plan`, with the reason why it lost.
 
     Refused: a module without `attn.target`, f8E4M3FN tensors, regions with calls (inline them first), an
     `attn.attention_backward` with a score but without its gradient (differentiate first).
@@ -190,17 +209,27 @@ def LowerOnlinePass : Pass<"attn-lower-online", "::mlir::ModuleOp"> {
                            "::mlir::vector::VectorDialect"];
 }
 
+def LowerBlockListsPass : Pass<"attn-lower-block-lists", "::mlir::ModuleOp"> {
+  let summary = "Lower attn.block_lists to loops for the CPU";
+  let description = [{
+    Each `attn.block_lists` becomes two parallel loops over a new buffer. The first goes through the blocks of a row, the last
+    first, evaluates the mask where its ranges leave the block open, and links the row; the second links the columns.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::bufferization::BufferizationDialect",
+                           "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def LowerOnlineToTilePass : Pass<"attn-lower-online-to-tile", "::mlir::ModuleOp"> {
   let summary = "Lower online attention to kernels of the attn_tile dialect for a GPU";
   let description = [{
     Each `attn.online_attention` (`forward` or `fused`) and each `attn.delta` becomes a kernel (a `gpu.func` in a `gpu.module`
-    of its own) and its launch, over `bufferization.to_buffer` of the operands; the results are new buffers. The gradient of
+    of its own) and its launch, and each `attn.block_lists` two (one evaluates blocks of the mask, one links them), over `bufferization.to_buffer` of the operands; the results are new buffers. The gradient of
     the queries is summed in f32 by atomic additions, and rounded by another kernel. The kernels are of the portable schedule family:
     tensor cores through `mma.sync`, asynchronous copies, no instruction newer than sm_80. They are right for all lengths,
     batches, heads and strides; with `aligned` they copy rows by 16 bytes, so bases and strides have to be multiples of that.
 
     A block that meets no visited range is neither copied nor computed, and one that meets no masked range does not evaluate
-    the mask. Score and mask land in `attn_tile.map` operations.
+    the mask; where there are block lists, they tell both. Score and mask land in `attn_tile.map` operations.
 
     Refused: f64 tensors, `attn.merge`; by an assertion on the host, lengths within 1023 of 2^31 - 1.
   }];
@@ -245,7 +274,8 @@ def ResultsToOutParamsPass : Pass<"attn-results-to-out-params", "::mlir::ModuleO
     arguments become read-only for bufferization, so that no caller finds its inputs overwritten.
 
     Output buffers must not overlap any other argument. `attn.result` on one of them says of each dimension what size it
-    has: a number, or `[argument, dimension]` with that size, or `[]` where neither can be told.
+    has: a number, or `[argument, dimension]` with that size, or `[argument, dimension, divisor]` with that size divided and
+    rounded up, or `[]` where none can be told.
 
     Example:
     ```mlir

@@ -53,6 +53,10 @@ using namespace attn;
 void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &options) {
   pm.addPass(createInlinerPass());
   pm.addPass(createCanonicalizerPass());
+  if (options.blockLists) {
+    pm.addPass(createBuildBlockListsPass());
+    pm.addPass(createCSEPass()); // one for all attention with the same mask
+  }
   PlanPassOptions plan;
   plan.blockM = options.blockM;
   plan.blockN = options.blockN;
@@ -68,6 +72,7 @@ void attn::buildAttentionPipeline(OpPassManager &pm, const CpuPipelineOptions &o
   buildPlanPipeline(pm, options);
   pm.addPass(createLowerMergePass());
   pm.addPass(createLowerDeltaPass());
+  pm.addPass(createLowerBlockListsPass());
   pm.addPass(createLowerOnlinePass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

@@ -29,6 +29,10 @@ struct PlanPipelineOptions : virtual mlir::detail::PassOptions {
                         llvm::cl::init(false)};
   Option<int64_t> kvSplits{*this, "kv-splits", llvm::cl::desc("Parts the keys are computed in; 0 chooses"),
                            llvm::cl::init(0)};
+  Option<bool> blockLists{
+      *this, "block-lists",
+      llvm::cl::desc("Build block lists for masks that depend on data; by default for a GPU"),
+      llvm::cl::init(false)};
 };
 
 struct CpuPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<CpuPipelineOptions> {};
@@ -36,6 +40,7 @@ struct CpuPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<CpuPi
 struct CudaPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<CudaPipelineOptions> {
   Option<bool> aligned{*this, "aligned", llvm::cl::desc("Bases and strides are multiples of 16 bytes"),
                        llvm::cl::init(true)};
+  CudaPipelineOptions() { blockLists = true; }
 };
 
 /// From attn operations to planned ones: `attn.online_attention` and `attn.merge`.

@@ -32,6 +32,7 @@ private:
                                     TypeRange resultTypes, ValueRange rowOperands);
   LogicalResult planForward(AttentionOp op);
   LogicalResult planBackward(AttentionBackwardOp op);
+  LogicalResult planLists(BlockListsOp op);
 
   TargetAttr target;
 };
@@ -41,6 +42,7 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   ScheduleOverrides overrides;
   overrides.blockM = blockM;
   overrides.blockN = blockN;
+  overrides.setLists(op);
   if (kind == KernelKind::forward)
     overrides.order = keyOuter ? LoopOrder::key_outer : LoopOrder::query_outer;
   FailureOr<ScheduleChoice> choice =
@@ -68,7 +70,8 @@ FailureOr<OnlineAttentionOp> PlanPass::plan(ImplicitLocOpBuilder &b, AttentionOp
   Value lse = isGradient ? rowOperands[0] : Value(), delta = isGradient ? rowOperands[1] : Value(),
         dOut = isGradient ? rowOperands[2] : Value();
   auto online = OnlineAttentionOp::create(b, resultTypes, kind, op.getQuery(), op.getKey(), op.getValue(),
-                                          lse, delta, dOut, op.getCaptures(), op.getScaleAttr(), *schedule);
+                                          lse, delta, dOut, op.getCaptures(), op.getBlockLists(),
+                                          op.getScaleAttr(), op.getBlocksAttr(), *schedule);
   auto copy = [](Region &from, Region &to) {
     IRMapping mapping;
     from.cloneInto(&to, mapping);
@@ -82,7 +85,8 @@ FailureOr<OnlineAttentionOp> PlanPass::plan(ImplicitLocOpBuilder &b, AttentionOp
     BlockSizes sizes{schedule->getBlockM(), schedule->getBlockN()};
     if (online.blocksKeys())
       std::swap(sizes.blocked, sizes.streamed);
-    MaskStructure structure = buildRanges(b, op, online.getRanges(), online.blocksKeys(), sizes);
+    MaskStructure structure =
+        buildRanges(b, op.getLoc(), op.getMask(), online.getRanges(), online.blocksKeys(), sizes);
     auto named =
         remark::RemarkOpts::name("mask-structure").category("attn-plan").function(stringifyKernelKind(kind));
     if (structure.isExact)
@@ -137,7 +141,23 @@ LogicalResult PlanPass::planBackward(AttentionBackwardOp op) {
   return success();
 }
 
+LogicalResult PlanPass::planLists(BlockListsOp op) {
+  if (!op.getRanges().empty())
+    return success();
+  if (failed(verifyInlinable(op)))
+    return failure();
+  OpBuilder builder(op);
+  buildRanges(builder, op.getLoc(), op.getMask(), op.getRanges(), /*blocksKeys=*/false,
+              {op.getBlocks()[0], op.getBlocks()[1]});
+  return success();
+}
+
 void PlanPass::runOnOperation() {
+  WalkResult lists = getOperation()->walk([&](BlockListsOp op) {
+    return failed(planLists(op)) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  if (lists.wasInterrupted())
+    return signalPassFailure();
   SmallVector<AttentionOpInterface> ops;
   getOperation()->walk([&](AttentionOpInterface op) {
     if (!isa<OnlineAttentionOp>(op))

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -27,23 +28,46 @@ MemRefType attn::getBoundaryBufferType(RankedTensorType type) {
   return MemRefType::get(type.getShape(), type.getElementType(), layout);
 }
 
-/// The argument and its dimension that have the size of a dimension of `value`, a tensor or buffer. Knows
-/// what lowered attention computes its results with.
-static std::optional<std::pair<BlockArgument, int64_t>> findSize(Value value, int64_t dim) {
-  auto findDynamic = [&](ValueRange sizes) -> std::optional<std::pair<BlockArgument, int64_t>> {
+namespace {
+/// The size of a dimension of an argument, divided and rounded up; a constant, where there is no argument.
+struct ArgumentSize {
+  BlockArgument argument;
+  int64_t dim, divisor = 1;
+};
+} // namespace
+
+/// What has the size of a dimension of `value`, a tensor or buffer. Knows what lowered attention computes its
+/// results with.
+static std::optional<ArgumentSize> findSize(Value value, int64_t dim) {
+  auto findDynamic = [&](ValueRange sizes) -> std::optional<ArgumentSize> {
     ArrayRef<int64_t> shape = cast<ShapedType>(value.getType()).getShape();
+    if (!ShapedType::isDynamic(shape[dim]))
+      return ArgumentSize{{}, shape[dim]};
     Operation *size = sizes[llvm::count_if(shape.take_front(dim), ShapedType::isDynamic)].getDefiningOp();
+    int64_t divisor = 1;
+    if (auto division = dyn_cast_or_null<arith::CeilDivSIOp>(size))
+      if (std::optional<int64_t> constant = getConstantIntValue(division.getRhs())) {
+        divisor = *constant;
+        size = division.getLhs().getDefiningOp();
+      }
+    auto divide = [&](std::optional<ArgumentSize> found) -> std::optional<ArgumentSize> {
+      if (found && divisor > 1 && (found->divisor > 1 || !found->argument))
+        return std::nullopt;
+      if (found)
+        found->divisor *= divisor;
+      return found;
+    };
     if (auto known = dyn_cast_or_null<tensor::DimOp>(size))
       if (std::optional<int64_t> index = known.getConstantIndex())
-        return findSize(known.getSource(), *index);
+        return divide(findSize(known.getSource(), *index));
     if (auto known = dyn_cast_or_null<memref::DimOp>(size))
       if (std::optional<int64_t> index = known.getConstantIndex())
-        return findSize(known.getSource(), *index);
+        return divide(findSize(known.getSource(), *index));
     return std::nullopt;
   };
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     if (isa<func::FuncOp>(argument.getOwner()->getParentOp()))
-      return std::pair(argument, dim);
+      return ArgumentSize{argument, dim};
     return std::nullopt;
   }
   Operation *op = value.getDefiningOp();
@@ -63,9 +87,14 @@ static ArrayAttr describeSizes(OpBuilder &b, Value value) {
   for (auto [dim, size] : llvm::enumerate(cast<RankedTensorType>(value.getType()).getShape())) {
     if (!ShapedType::isDynamic(size))
       sizes.push_back(b.getI64IntegerAttr(size));
-    else if (auto source = findSize(value, static_cast<int64_t>(dim)))
-      sizes.push_back(b.getI64ArrayAttr({source->first.getArgNumber(), source->second}));
-    else
+    else if (auto source = findSize(value, static_cast<int64_t>(dim)); source && !source->argument)
+      sizes.push_back(b.getI64IntegerAttr(source->dim));
+    else if (source) {
+      SmallVector<int64_t> numbers{source->argument.getArgNumber(), source->dim};
+      if (source->divisor > 1)
+        numbers.push_back(source->divisor);
+      sizes.push_back(b.getI64ArrayAttr(numbers));
+    } else
       sizes.push_back(b.getArrayAttr({}));
   }
   return b.getArrayAttr(sizes);

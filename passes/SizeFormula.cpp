@@ -42,6 +42,18 @@ struct AttentionBounds : ValueBoundsOpInterface::ExternalModel<AttentionBounds<O
   }
 };
 
+struct BlockListsBounds : ValueBoundsOpInterface::ExternalModel<BlockListsBounds, BlockListsOp> {
+  void populateBoundsForShapedValueDim(Operation *op, Value value, int64_t dim,
+                                       ValueBoundsConstraintSet &bounds) const {
+    auto lists = cast<BlockListsOp>(op);
+    if (dim >= 2)
+      bounds.bound(value)[dim] ==
+          bounds.getExpr(dim == 2 ? lists.getQuery() : lists.getKey(), 2).ceilDiv(lists.getBlocks()[dim - 2]);
+    else
+      bounds.bound(value)[dim] == bounds.getExpr(lists.getQuery(), dim);
+  }
+};
+
 struct MergeBounds : ValueBoundsOpInterface::ExternalModel<MergeBounds, MergeOp> {
   void populateBoundsForShapedValueDim(Operation *op, Value value, int64_t dim,
                                        ValueBoundsConstraintSet &bounds) const {
@@ -85,6 +97,7 @@ void attn::registerSizeInterfaces(DialectRegistry &registry) {
     AttentionOp::attachInterface<AttentionBounds<AttentionOp>>(*context);
     AttentionBackwardOp::attachInterface<AttentionBounds<AttentionBackwardOp>>(*context);
     OnlineAttentionOp::attachInterface<AttentionBounds<OnlineAttentionOp>>(*context);
+    BlockListsOp::attachInterface<BlockListsBounds>(*context);
     MergeOp::attachInterface<MergeBounds>(*context);
     DeltaOp::attachInterface<SameSizes<DeltaOp>>(*context);
   });

@@ -28,9 +28,9 @@ static void split(OnlineAttentionOp op, int64_t splits) {
     return RankedTensorType::get(shape, op.getComputeType());
   };
   Type types[] = {addLeadingDim(op.getResult(0)), addLeadingDim(op.getResult(1))};
-  auto parts =
-      OnlineAttentionOp::create(b, types, op.getKind(), op.getQuery(), op.getKey(), op.getValue(), Value(),
-                                Value(), Value(), op.getCaptures(), op.getScaleAttr(), schedule);
+  auto parts = OnlineAttentionOp::create(b, types, op.getKind(), op.getQuery(), op.getKey(), op.getValue(),
+                                         Value(), Value(), Value(), op.getCaptures(), op.getBlockLists(),
+                                         op.getScaleAttr(), op.getBlocksAttr(), schedule);
   for (auto [from, to] : llvm::zip(op->getRegions(), parts->getRegions()))
     to.takeBody(from);
 

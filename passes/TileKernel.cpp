@@ -172,8 +172,8 @@ Value attn::getNumBlocks(ImplicitLocOpBuilder &host, Value tensor, int64_t block
   return arith::MulIOp::create(host, blocks, heads);
 }
 
-/// Positions of kernels have 32 bits: the end of the block after the last has to fit.
-static void requireShort(ImplicitLocOpBuilder &host, Value tensor, StringRef what) {
+// Positions of kernels have 32 bits: the end of the block after the last has to fit.
+void attn::requireShort(ImplicitLocOpBuilder &host, Value tensor, StringRef what) {
   static constexpr int64_t kMaxLength = std::numeric_limits<int32_t>::max() - 1023;
   Value length = tensor::DimOp::create(host, tensor, 2);
   Value isShort = arith::CmpIOp::create(host, arith::CmpIPredicate::sle, length,
@@ -219,6 +219,8 @@ OnlineTileKernel::OnlineTileKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp
     captures.push_back(isa<RankedTensorType>(capture.getType()) ? addTensor(capture, captureName)
                                                                 : addParameter(capture, captureName));
   }
+  if (op.getBlockLists())
+    blockLists = addTensor(op.getBlockLists(), "block_lists");
   qHeads = dim(query, 1, "q_heads");
   kvHeads = dim(key, 1, "kv_heads");
   qLen = dim(query, 2, "q_len");
@@ -226,7 +228,7 @@ OnlineTileKernel::OnlineTileKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp
   group = named(arith::DivSIOp::create(b, qHeads, kvHeads), "group");
 }
 
-Value OnlineTileKernel::takeDigit(Value &work, Value base, StringRef name) {
+Value TileKernel::takeDigit(Value &work, Value base, StringRef name) {
   Value digit = named(arith::RemSIOp::create(b, work, base), name);
   work = arith::DivSIOp::create(b, work, base);
   return digit;
@@ -268,10 +270,16 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
   auto nameArgument = [&](BlockArgument argument, StringRef what) {
     argument.setLoc(NameLoc::get(b.getStringAttr(what), b.getLoc()));
   };
-  auto runBody = [&](Value begin, Value next, Value stage) {
+  /// `entry` is that of the block lists which the block was found by.
+  auto runBody = [&](Value begin, Value next, Value stage, Value entry) {
     Value masked;
-    if (!ranges.all && !ranges.masked.empty())
-      masked = named(meetsAny(b, ranges.masked, begin, add(begin, step)), "is_masked");
+    if (entry)
+      masked =
+          arith::XOrIOp::create(b, ListedBlocks::isFull(b, entry), arith::ConstantIntOp::create(b, 1, 1));
+    else if (!ranges.all && !ranges.masked.empty())
+      masked = meetsAny(b, ranges.masked, begin, add(begin, step));
+    if (masked)
+      named(masked, "is_masked");
     body({begin, named(next, name("_next")), masked, stage});
   };
 
@@ -295,25 +303,32 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
     // The loop may end before the dimension does.
     if (!ranges.all)
       next = arith::SelectOp::create(b, isLess(next, end), next, last);
-    runBody(loop.getInductionVar(), next, getStage(loop.getInductionVar()));
+    runBody(loop.getInductionVar(), next, getStage(loop.getInductionVar()), /*entry=*/{});
     return;
   }
 
-  // The first block at or after `from` that meets a visited range; `last` without one.
-  auto findBlock = [&](Value from) {
+  // The first block at or after `from` that is to be visited, `last` or more without one, and its entry in
+  // the block lists where there are any.
+  auto findBlock = [&](Value from) -> SmallVector<Value, 2> {
+    if (ranges.listed) {
+      Value entry = named(ranges.listed->loadEntry(b, from), name("_entry"));
+      return {named(arith::MaxSIOp::create(b, from, ranges.listed->getBegin(b, entry)), name("_found")),
+              entry};
+    }
     Value found = last;
     for (auto [blockBegin, blockEnd] : visited) {
       Value candidate = arith::SelectOp::create(b, isLess(from, blockEnd),
                                                 arith::MaxSIOp::create(b, from, blockBegin), last);
       found = arith::MinSIOp::create(b, found, candidate);
     }
-    return found;
+    return {found};
   };
-  Value begin = named(findBlock(first), name("_first"));
-  prologue(begin, index(0));
-  Type indexType = b.getIndexType();
+  SmallVector<Value> initial(findBlock(first));
+  named(initial[0], name("_first"));
+  prologue(initial[0], index(0));
+  initial.insert(initial.begin() + 1, index(0));
   auto loop = scf::WhileOp::create(
-      b, TypeRange{indexType, indexType}, ValueRange{begin, index(0)},
+      b, ValueRange(initial).getTypes(), initial,
       [&](OpBuilder &builder, Location loc, ValueRange carried) {
         Value goesOn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, carried[0], last);
         scf::ConditionOp::create(builder, loc, goesOn, carried);
@@ -321,14 +336,17 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
       [&](OpBuilder &builder, Location, ValueRange carried) {
         OpBuilder::InsertionGuard guard(b);
         b.restoreInsertionPoint(builder.saveInsertionPoint());
-        Value next = findBlock(add(carried[0], step));
-        runBody(carried[0], next, carried[1]);
-        scf::YieldOp::create(b, ValueRange{next, sub(index(1), carried[1])});
+        SmallVector<Value> next(findBlock(add(carried[0], step)));
+        runBody(carried[0], next[0], carried[1], ranges.listed ? carried[2] : Value());
+        next.insert(next.begin() + 1, sub(index(1), carried[1]));
+        scf::YieldOp::create(b, next);
         builder.restoreInsertionPoint(b.saveInsertionPoint());
       });
   for (Region *region : {&loop.getBefore(), &loop.getAfter()}) {
     nameArgument(region->getArgument(0), name("_begin"));
     nameArgument(region->getArgument(1), "stage");
+    if (ranges.listed)
+      nameArgument(region->getArgument(2), name("_entry"));
   }
 }
 
@@ -336,10 +354,10 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
 // Regions
 //===----------------------------------------------------------------------===//
 
-RegionInlining OnlineTileKernel::getInlining() {
+RegionInlining attn::getTileInlining(Value qLen, Value kvLen) {
   RegionInlining inlining;
-  inlining.queryLength = [this](OpBuilder &, Location, Value) { return qLen; };
-  inlining.keyLength = [this](OpBuilder &, Location, Value) { return kvLen; };
+  inlining.queryLength = [qLen](OpBuilder &, Location, Value) { return qLen; };
+  inlining.keyLength = [kvLen](OpBuilder &, Location, Value) { return kvLen; };
   // The pair may be one that is dropped, and its index out of bounds: what is read there is not wanted.
   inlining.readCapture = [](OpBuilder &builder, Location loc, Value buffer, ValueRange indices) -> Value {
     return memref::LoadOp::create(builder, loc, buffer, indices);
@@ -352,6 +370,10 @@ BlockRanges OnlineTileKernel::evaluateRanges(Value batch, Value head, Value begi
   ranges.all = op.getRanges().empty();
   if (ranges.all)
     return ranges;
+  if (blockLists) {
+    ranges.listed = ListedBlocks::get(b, op, blockLists, batch, head, begin);
+    return ranges;
+  }
   SmallVector<Value> arguments{batch, head, begin, end};
   llvm::append_range(arguments, captures);
   auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());

@@ -61,6 +61,8 @@ public:
   }
   mlir::Value isLess(mlir::Value lhs, mlir::Value rhs);
   void ifThen(mlir::Value condition, llvm::function_ref<void()> body);
+  /// Takes the least significant digit of a mixed-radix work index.
+  mlir::Value takeDigit(mlir::Value &work, mlir::Value base, llvm::StringRef name);
 
   //===--------------------------------------------------------------------===//
   // Storage
@@ -99,6 +101,12 @@ mlir::Value allocateResult(mlir::ImplicitLocOpBuilder &host, mlir::Value result,
 void fillWithZero(mlir::ImplicitLocOpBuilder &host, mlir::Value buffer);
 void replaceWithBuffer(mlir::ImplicitLocOpBuilder &host, mlir::Value result, mlir::Value buffer);
 
+/// Refuses lengths for which the positions of kernels have not enough bits.
+void requireShort(mlir::ImplicitLocOpBuilder &host, mlir::Value tensor, llvm::StringRef what);
+
+/// How the regions are inlined in a kernel.
+RegionInlining getTileInlining(mlir::Value qLen, mlir::Value kvLen);
+
 /// Blocks of `blockSize` rows of all heads and batch entries of a (batch, heads, length, …) tensor.
 mlir::Value getNumBlocks(mlir::ImplicitLocOpBuilder &host, mlir::Value tensor, int64_t blockSize);
 
@@ -111,9 +119,6 @@ public:
 protected:
   int64_t blockM() { return op.getSchedule().getBlockM(); }
   int64_t blockN() { return op.getSchedule().getBlockN(); }
-
-  /// Takes the least significant digit of a mixed-radix work index.
-  mlir::Value takeDigit(mlir::Value &work, mlir::Value base, llvm::StringRef name);
 
   BlockRanges evaluateRanges(mlir::Value batch, mlir::Value head, mlir::Value begin, mlir::Value end);
 
@@ -150,7 +155,7 @@ protected:
   mlir::Value inlineScore(mlir::Value score, mlir::Value batch, mlir::Value head, mlir::Value query,
                           mlir::Value key);
   mlir::Value inlineMask(mlir::Value batch, mlir::Value head, mlir::Value query, mlir::Value key);
-  RegionInlining getInlining();
+  RegionInlining getInlining() { return getTileInlining(qLen, kvLen); }
 
   OnlineAttentionOp op;
   const TileLoweringOptions &options;
@@ -161,7 +166,7 @@ protected:
 
   /// Columns of tiles.
   int64_t paddedHeadDim, paddedValueDim;
-  mlir::Value query, key, value;
+  mlir::Value query, key, value, blockLists;
   mlir::Value batches, qHeads, kvHeads, qLen, kvLen, group;
   llvm::SmallVector<mlir::Value> captures;
 };
@@ -170,6 +175,7 @@ protected:
 void lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
 void lowerFusedToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
 void lowerDeltaToTile(DeltaOp op, const TileLoweringOptions &options);
+void lowerBlockListsToTile(BlockListsOp op);
 
 } // namespace attn
 

@@ -253,7 +253,10 @@ class Function:
         return program, parameters, results, outputs, address or None
 
 
-def compile(text, device="cuda", entry=None, backward=False, *, arch=None, threads=0, block_m=0, block_n=0, kv_splits=0):
+def compile(
+    text, device="cuda", entry=None, backward=False, *,
+    arch=None, threads=0, block_m=0, block_n=0, kv_splits=0, block_lists=None,
+):  # fmt: skip
     """Compiles a function of a module (MLIR text, or bytecode) for any sizes.
 
     device     "cpu", "cuda:N", or "cuda": the GPU that the tensors of a call are on
@@ -262,8 +265,12 @@ def compile(text, device="cuda", entry=None, backward=False, *, arch=None, threa
     arch       "sm_80" … "sm_120a": for such a GPU, which need not be here; the function cannot be called then
     threads    of one call on a CPU; 0 is all
     block_m, block_n, kv_splits   queries and keys in a block, parts of the keys; 0 lets the compiler choose
+    block_lists   whether to compute, in each call, which blocks a mask that depends on data leaves empty or full; by
+               default on a GPU only
     """
     options = {"threads": threads, "block_m": block_m, "block_n": block_n, "kv_splits": kv_splits}
+    if block_lists is not None:
+        options["block_lists"] = 1 if block_lists else -1
     if entry is not None:
         options["entry"] = entry
     if arch is not None:

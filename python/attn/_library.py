@@ -39,6 +39,7 @@ class CompileOptions(Structure):
         ("block_m", c_int64),
         ("block_n", c_int64),
         ("kv_splits", c_int64),
+        ("block_lists", c_int32),
     ]
 
 

@@ -233,6 +233,9 @@ attn_status attn_compile(const char *module, size_t length, const char *device,
     return failArgument(
         "attn_compile: threads, block_m, block_n and kv_splits are 0 or positive, 0 to choose");
 
+  if (options.block_lists < -1 || options.block_lists > 1)
+    return failArgument("attn_compile: block_lists is -1, 0 or 1");
+
   CompileRequest request;
   request.text.assign(module, length);
   request.entry = options.entry ? options.entry : "";
@@ -240,6 +243,7 @@ attn_status attn_compile(const char *module, size_t length, const char *device,
   request.blockM = options.block_m;
   request.blockN = options.block_n;
   request.kvSplits = options.kv_splits;
+  request.blockLists = options.block_lists;
   bool isUnavailable = false;
   StatusOr<std::unique_ptr<capi::Program>> compiled =
       isCpu

@@ -66,6 +66,7 @@ public:
     FirstDiagnostic diagnostic(&context);
     PassManager pm(&context);
     CpuPipelineOptions options;
+    options.blockLists = machine.has_value(); // as the pipeline for a GPU has it
     setOptions(options, request);
     buildPlanPipeline(pm, options);
     if (failed(pm.run(*entry->module)))
@@ -186,6 +187,7 @@ static void explainSchedule(llvm::raw_ostream &os, OnlineAttentionOp op, TargetA
   overrides.blockM = request.blockM;
   overrides.blockN = request.blockN;
   overrides.order = schedule.getOrder();
+  overrides.setLists(op);
   auto ignore = [&] { return InFlightDiagnostic(); };
   ShapeClass shape = ShapeClass::get(op, op.getKind());
   FailureOr<ScheduleChoice> choice = target.isGpu() ? chooseGpuSchedule(ignore, shape, target, overrides)

@@ -89,6 +89,9 @@ typedef struct attn_compile_options {
   int64_t block_m;   /* queries in a block; 0: the compiler chooses */
   int64_t block_n;   /* keys in a block; 0: the compiler chooses */
   int64_t kv_splits; /* parts that the keys are computed in; 0: the compiler chooses */
+  /* Whether to compute block lists for masks that depend on data: 1 yes, -1 no, 0: the compiler chooses (on a
+   * GPU) */
+  int32_t block_lists;
 } attn_compile_options;
 
 /* Compiles a function of a module, given as MLIR text or bytecode of `length` bytes, for "cpu", "cuda" (the

@@ -44,6 +44,8 @@ void attn::setOptions(PlanPipelineOptions &options, const CompileRequest &reques
   options.blockM = request.blockM;
   options.blockN = request.blockN;
   options.kvSplits = request.kvSplits;
+  if (request.blockLists != 0)
+    options.blockLists = request.blockLists > 0;
 }
 
 llvm::Error attn::removeOtherFunctions(EntryPoint &entry) {
@@ -167,8 +169,8 @@ StatusOr<LaunchPlan> attn::getLaunchPlan(KernelCompiler &compiler, const Compile
   key.target = machine.arch + " " + std::to_string(machine.multiprocessors) + " multiprocessors, " +
                std::to_string(machine.maxSharedBytesPerBlock) + " bytes of shared memory";
   key.options = {"backward=" + std::to_string(request.backward), "block-m=" + std::to_string(request.blockM),
-                 "block-n=" + std::to_string(request.blockN),
-                 "kv-splits=" + std::to_string(request.kvSplits)};
+                 "block-n=" + std::to_string(request.blockN), "kv-splits=" + std::to_string(request.kvSplits),
+                 "block-lists=" + std::to_string(request.blockLists)};
   return compiler.getPlan(std::move(key), [&]() -> StatusOr<LaunchPlan> {
     llvm::Expected<LaunchPlan> plan = lower(request, machine);
     if (!plan)

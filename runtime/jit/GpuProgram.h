@@ -23,6 +23,7 @@ struct CompileRequest {
   std::string entry;                ///< The function; empty for the only public one with attention.
   bool backward = false;            ///< Compile the backward function of the entry instead.
   int64_t blockM = 0, blockN = 0, kvSplits = 0; ///< Of the schedule; 0 chooses.
+  int blockLists = 0;                           ///< Whether to compute block lists: 1 yes, -1 no, 0 chooses.
 };
 
 /// The schedule's numbers as options of a pipeline.

@@ -34,11 +34,12 @@ public:
                            Value(backward.getDLse())})
         for (int64_t dim = 0; tensor && dim < 3; ++dim)
           expectEqual(tensor, dim, query, dim);
-    // The sizes that the region's indices b, h, q_idx and kv_idx count.
-    std::pair<Value, int64_t> counted[] = {{query, 0}, {query, 1}, {query, 2}, {key, 2}};
+    if (Value lists = op.getBlockLists())
+      visitLists(cast<TypedValue<RankedTensorType>>(lists), query, key, op.getBlocksAttr().asArrayRef());
     for (auto [region, firstIndex] : {std::pair<Region &, unsigned>(op.getScore(), 1), {op.getMask(), 0}})
-      visitReads(op, region, firstIndex, counted);
+      visitReads(op.getCaptures(), region, firstIndex, query, key);
   }
+  void visit(BlockListsOp op) { visitReads(op.getCaptures(), op.getMask(), 0, op.getQuery(), op.getKey()); }
 
 private:
   struct Size {
@@ -73,6 +74,20 @@ private:
       require(Expr::equal(a->expr, b->expr), a->text + " must be " + b->text);
   }
 
+  /// Block lists are as long as the blocks of the lengths are many; a static 1 is for all.
+  void visitLists(TypedValue<RankedTensorType> lists, Value query, Value key, ArrayRef<int64_t> blocks) {
+    for (int64_t dim : {0, 1})
+      if (lists.getType().getDimSize(dim) != 1)
+        expectEqual(lists, dim, query, dim);
+    for (int64_t side : {0, 1}) {
+      std::optional<Size> have = getSize(lists, 2 + side), length = getSize(side == 0 ? query : key, 2);
+      if (have && length)
+        require(Expr::equal(have->expr, Expr::ceilDiv(length->expr, blocks[side])),
+                have->text + " must be " + length->text + " divided by " + std::to_string(blocks[side]) +
+                    ", rounded up");
+    }
+  }
+
   void expectGroups(Value query, Value key) {
     std::optional<Size> heads = getSize(query, 1), keyHeads = getSize(key, 1);
     if (!heads || !keyHeads || heads->expr == keyHeads->expr || (heads->isStatic && keyHeads->isStatic))
@@ -85,23 +100,24 @@ private:
   }
 
   /// A capture that is read at an index of the region itself is at least so long.
-  void visitReads(AttentionOpInterface op, Region &region, unsigned firstIndex,
-                  ArrayRef<std::pair<Value, int64_t>> counted) {
+  void visitReads(ValueRange captures, Region &region, unsigned firstIndex, Value query, Value key) {
     if (region.empty())
       return;
+    // The sizes that the region's indices b, h, q_idx and kv_idx count.
+    std::pair<Value, int64_t> counted[] = {{query, 0}, {query, 1}, {query, 2}, {key, 2}};
     Block &body = region.front();
-    unsigned firstCapture = body.getNumArguments() - op.getCaptures().size();
+    unsigned firstCapture = body.getNumArguments() - captures.size();
     region.walk([&](tensor::ExtractOp read) {
       auto capture = dyn_cast<BlockArgument>(read.getTensor());
       if (!capture || capture.getOwner() != &body || capture.getArgNumber() < firstCapture)
         return;
-      Value operand = op.getCaptures()[capture.getArgNumber() - firstCapture];
+      Value operand = captures[capture.getArgNumber() - firstCapture];
       for (auto [dim, index] : llvm::enumerate(read.getIndices())) {
         auto argument = dyn_cast<BlockArgument>(index);
         if (!argument || argument.getOwner() != &body || argument.getArgNumber() < firstIndex)
           continue;
         unsigned number = argument.getArgNumber() - firstIndex;
-        if (number >= counted.size())
+        if (number >= std::size(counted))
           continue;
         std::optional<Size> have = getSize(operand, static_cast<int64_t>(dim));
         std::optional<Size> need = getSize(counted[number].first, counted[number].second);
@@ -139,6 +155,7 @@ llvm::Expected<LaunchPlan> attn::describeParameters(const EntryPoint &entry) {
   RequirementBuilder builder(entry, plan);
   for (AttentionOpInterface op : entry.getAttentionOps())
     builder.visit(op);
+  entry.getFunction().walk([&](BlockListsOp op) { builder.visit(op); });
   return std::move(plan);
 }
 
@@ -175,11 +192,12 @@ llvm::Expected<std::vector<ResultSpec>> attn::describeResults(const EntryPoint &
         continue;
       }
       auto source = cast<ArrayAttr>(size);
-      if (source.size() != 2)
+      if (source.empty())
         return makeError("size %zu of the result '%s' of @%s does not follow from the sizes of its arguments",
                          dim, spec.name.c_str(), name.c_str());
       auto get = [&](unsigned i) { return static_cast<int32_t>(cast<IntegerAttr>(source[i]).getInt()); };
-      spec.sizes.push_back(Expr::dim(get(0), get(1)));
+      Expr whole = Expr::dim(get(0), get(1));
+      spec.sizes.push_back(source.size() == 3 ? Expr::ceilDiv(whole, get(2)) : whole);
     }
     results.push_back(std::move(spec));
   }

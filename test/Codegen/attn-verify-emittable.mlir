@@ -68,3 +68,18 @@ gpu.module @functions {
     return
   }
 }
+
+// -----
+
+gpu.module @votes {
+  gpu.func @f(%x: i32) -> i32 {
+    // expected-error @below {{expected a uniform 'and' or 'or' of i1}}
+    %0 = gpu.all_reduce add %x uniform {} : (i32) -> i32
+    gpu.return %0 : i32
+  }
+  gpu.func @g(%x: i1) -> i1 {
+    // expected-error @below {{expected a uniform 'and' or 'or' of i1}}
+    %0 = gpu.all_reduce or %x {} : (i1) -> i1
+    gpu.return %0 : i1
+  }
+}

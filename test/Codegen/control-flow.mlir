@@ -2,6 +2,21 @@
 // RUN: %if nvrtc %{ attn-translate --attn-to-ptx --arch=sm_80 %s -o %t.ptx %}
 
 gpu.module @functions {
+  // What holds for some thread of the block, and for all.
+  // CHECK-LABEL: bool votes(const bool c) {
+  // CHECK-NEXT:    const bool any = __syncthreads_or(c);
+  // CHECK-NEXT:    const bool all = __syncthreads_and(c);
+  // CHECK-NEXT:    const bool some = !all;
+  // CHECK-NEXT:    return any && some;
+  gpu.func @votes(%c: i1) -> i1 {
+    %any = gpu.all_reduce or %c uniform {} : (i1) -> i1
+    %all = gpu.all_reduce and %c uniform {} : (i1) -> i1
+    %true = arith.constant true
+    %some = arith.xori %all, %true : i1
+    %0 = arith.andi %any, %some : i1
+    gpu.return %0 : i1
+  }
+
   // Loop-carried values change at once: one that is read after it was written needs a copy.
   // CHECK-LABEL: float fibonacci(const int n) {
   // CHECK-NEXT:    float a = 0.0f;

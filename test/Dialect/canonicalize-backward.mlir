@@ -208,7 +208,7 @@ func.func @used_captures(%q: !q, %l: !l, %x: f32, %y: f32) -> (tensor<f32>, tens
 !q = tensor<1x2x?x8xf32>
 !l = tensor<1x2x?xf32>
 func.func @equal_captures(%q: !q, %l: !l, %x: f32, %n: index) -> (tensor<f32>, tensor<f32>) {
-  %d:5 = "attn.attention_backward"(%q, %q, %q, %q, %l, %q, %x, %n, %x, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 4>}> ({
+  %d:5 = "attn.attention_backward"(%q, %q, %q, %q, %l, %q, %x, %n, %x, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 4, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %x1: f32, %n1: index, %x2: f32, %n2: index):
     %product = arith.mulf %s, %x1 : f32
     %r = arith.addf %product, %x2 : f32

@@ -99,7 +99,7 @@ func.func @mask_keeps_none_static(%q: !q) -> (tensor<2x2x3x8xf64>, tensor<2x2x3x
 !q = tensor<1x2x?x8xf32>
 !l = tensor<1x2x?xf32>
 func.func @captures(%q: !q, %x: f32, %y: f32, %n: index, %unused: tensor<4xf32>) -> !q {
-  %out, %lse = "attn.attention"(%q, %q, %q, %y, %n, %unused, %y, %x) ({
+  %out, %lse = "attn.attention"(%q, %q, %q, %y, %n, %unused, %y, %x) <{operandSegmentSizes = array<i32: 1, 1, 1, 5, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %y1: f32, %n1: index, %u1: tensor<4xf32>, %y2: f32, %x1: f32):
     %sum = arith.addf %s, %x1 : f32
     %product = arith.mulf %sum, %y1 : f32
@@ -123,7 +123,7 @@ func.func @captures(%q: !q, %x: f32, %y: f32, %n: index, %unused: tensor<4xf32>)
 !q = tensor<1x2x?x8xf32>
 !l = tensor<1x2x?xf32>
 func.func @second_capture(%q: !q, %x: f32) -> !q {
-  %out, %lse = "attn.attention"(%q, %q, %q, %x, %x) ({
+  %out, %lse = "attn.attention"(%q, %q, %q, %x, %x) <{operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %x1: f32, %x2: f32):
     %sum = arith.addf %s, %x2 : f32
     attn.yield %sum : f32
@@ -225,4 +225,20 @@ func.func @accumulations_stay(%q: !q, %l: !l, %x: f32) -> tensor<f32> {
       attn.yield %d : f32
     } : (!q, !q, !q, !q, !l, !q) -> (!q, !q, !q, tensor<f32>)
   return %d#3 : tensor<f32>
+}
+
+// -----
+
+// Without a mask there is nothing that lists could be of.
+// CHECK-LABEL: func @lists_of_constant_mask
+// CHECK: attn.attention %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} : (
+!q = tensor<1x2x?x8xf32>
+!l = tensor<1x2x?xf32>
+func.func @lists_of_constant_mask(%q: !q, %lists: tensor<1x1x?x?x2xi32>) -> !q {
+  %out, %lse = attn.attention %q, %q, %q block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 128)
+    mask(%b: index, %h: index, %i: index, %j: index) {
+      %keep = arith.constant true
+      attn.yield %keep : i1
+    } : (!q, !q, !q) -> (!q, !l)
+  return %out : !q
 }

@@ -238,7 +238,7 @@ func.func @mask_result(%q: !q) {
 !q = tensor<2x4x3x8xf32>
 func.func @missing_capture_argument(%q: !q, %x: f32) {
   // expected-error @+1 {{expected the mask region to take ('index', 'index', 'index', 'index', 'f32'), got ('index', 'index', 'index', 'index') [A5]}}
-  "attn.attention"(%q, %q, %q, %x) ({}, {
+  "attn.attention"(%q, %q, %q, %x) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>}> ({}, {
   ^bb0(%b: index, %h: index, %i: index, %j: index):
     %keep = arith.cmpi eq, %i, %j : index
     "attn.yield"(%keep) : (i1) -> ()
@@ -262,7 +262,7 @@ func.func @region_without_end(%q: !q) {
 !q = tensor<2x4x3x8xf32>
 func.func @empty_block(%q: !q) {
   // expected-error @+1 {{empty block: expect at least a terminator}}
-  "attn.attention"(%q, %q, %q) ({
+  "attn.attention"(%q, %q, %q) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
   }, {}) : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
   return
@@ -273,7 +273,7 @@ func.func @empty_block(%q: !q) {
 !q = tensor<2x4x3x8xf32>
 func.func @two_blocks(%q: !q) {
   // expected-error @+1 {{region #0 ('score') failed to verify constraint: region with at most 1 blocks}}
-  "attn.attention"(%q, %q, %q) ({
+  "attn.attention"(%q, %q, %q) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
     "attn.yield"(%s) : (f32) -> ()
   ^bb1(%t: f32):
@@ -380,7 +380,7 @@ func.func @double_scale(%q: !d) {
 !q = tensor<2x4x3x8xf32>
 func.func @nan_scale(%q: !q) {
   // expected-error @+1 {{expected a scale that is finite in 'f32', got nan [A7]}}
-  "attn.attention"(%q, %q, %q) ({}, {}) {scale = 0x7FF8000000000000 : f64} : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
+  "attn.attention"(%q, %q, %q) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>}> ({}, {}) {scale = 0x7FF8000000000000 : f64} : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
   return
 }
 
@@ -389,7 +389,7 @@ func.func @nan_scale(%q: !q) {
 !q = tensor<2x4x3x8xf32>
 func.func @scale_type(%q: !q) {
   // expected-error @+1 {{attribute 'scale' failed to satisfy constraint: 64-bit float attribute}}
-  "attn.attention"(%q, %q, %q) ({}, {}) {scale = 1.0 : f32} : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
+  "attn.attention"(%q, %q, %q) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>}> ({}, {}) {scale = 1.0 : f32} : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
   return
 }
 
@@ -425,7 +425,7 @@ func.func @vector_capture(%q: !q, %x: vector<4xf32>) {
 !q = tensor<2x4x3x8xf32>
 func.func @one_result(%q: !q) {
   // expected-error @+1 {{expected 2 results}}
-  %0 = "attn.attention"(%q, %q, %q) ({}, {}) : (!q, !q, !q) -> !q
+  %0 = "attn.attention"(%q, %q, %q) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>}> ({}, {}) : (!q, !q, !q) -> !q
   return
 }
 
@@ -434,7 +434,7 @@ func.func @one_result(%q: !q) {
 !q = tensor<2x4x3x8xf32>
 func.func @one_region(%q: !q) {
   // expected-error @+1 {{expected 2 regions}}
-  %0:2 = "attn.attention"(%q, %q, %q) ({}) : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
+  %0:2 = "attn.attention"(%q, %q, %q) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>}> ({}) : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
   return
 }
 
@@ -443,7 +443,7 @@ func.func @one_region(%q: !q) {
 !q = tensor<2x4x3x8xf32>
 func.func @two_operands(%q: !q) {
   // expected-error @+1 {{expected 3 or more operands, but found 2}}
-  %0:2 = "attn.attention"(%q, %q) ({}, {}) : (!q, !q) -> (!q, tensor<2x4x3xf32>)
+  %0:2 = "attn.attention"(%q, %q) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>}> ({}, {}) : (!q, !q) -> (!q, tensor<2x4x3xf32>)
   return
 }
 
@@ -452,7 +452,7 @@ func.func @two_operands(%q: !q) {
 !q = tensor<2x4x3x8xf32>
 func.func @value_from_above(%q: !q, %x: f32) {
   // expected-note @+1 {{required by region isolation constraints}}
-  "attn.attention"(%q, %q, %q) ({
+  "attn.attention"(%q, %q, %q) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
     // expected-error @+1 {{using value defined outside the region}}
     "attn.yield"(%x) : (f32) -> ()

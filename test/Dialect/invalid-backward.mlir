@@ -165,7 +165,7 @@ func.func @gradient_without_score(%q: !q, %lse: tensor<2x4x3xf32>) {
 !q = tensor<2x4x3x8xf32>
 func.func @two_queries(%q: !q, %lse: tensor<2x4x3xf32>) {
   // expected-error @+1 {{expected operandSegmentSizes to begin with 6 ones, got 2, 1, 1, 1, 1, 1}}
-  "attn.attention_backward"(%q, %q, %q, %q, %q, %lse, %q) <{operandSegmentSizes = array<i32: 2, 1, 1, 1, 1, 1, 0, 0>}>
+  "attn.attention_backward"(%q, %q, %q, %q, %q, %lse, %q) <{operandSegmentSizes = array<i32: 2, 1, 1, 1, 1, 1, 0, 0, 0>}>
     ({}, {}, {}) : (!q, !q, !q, !q, !q, tensor<2x4x3xf32>, !q) -> (!q, !q, !q)
   return
 }
@@ -175,7 +175,7 @@ func.func @two_queries(%q: !q, %lse: tensor<2x4x3xf32>) {
 !q = tensor<2x4x3x8xf32>
 func.func @segments_do_not_add_up(%q: !q, %lse: tensor<2x4x3xf32>) {
   // expected-error @+1 {{operand count (6) does not match with the total size (7) specified in attribute 'operandSegmentSizes'}}
-  "attn.attention_backward"(%q, %q, %q, %q, %lse, %q) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>}>
+  "attn.attention_backward"(%q, %q, %q, %q, %lse, %q) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0>}>
     ({}, {}, {}) : (!q, !q, !q, !q, tensor<2x4x3xf32>, !q) -> (!q, !q, !q)
   return
 }
@@ -185,7 +185,7 @@ func.func @segments_do_not_add_up(%q: !q, %lse: tensor<2x4x3xf32>) {
 !q = tensor<2x4x3x8xf32>
 func.func @past_the_end(%q: !q, %lse: tensor<2x4x3xf32>) {
   // expected-error @+1 {{expected operandSegmentSizes to begin with 6 ones, got 2, 1, 1, 1, 1, 0}}
-  "attn.attention_backward"(%q, %q, %q, %q, %q, %lse) <{operandSegmentSizes = array<i32: 2, 1, 1, 1, 1, 0, 0, 0>}>
+  "attn.attention_backward"(%q, %q, %q, %q, %q, %lse) <{operandSegmentSizes = array<i32: 2, 1, 1, 1, 1, 0, 0, 0, 0>}>
     ({}, {}, {}) : (!q, !q, !q, !q, !q, tensor<2x4x3xf32>) -> (!q, !q, !q)
   return
 }

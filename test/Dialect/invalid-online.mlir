@@ -33,7 +33,7 @@ func.func @gradient_without_d_out(%q: !q) {
 func.func @gradient_without_delta(%q: !q, %lse: tensor<2x4x3xf32>) {
   // expected-error @+1 {{expected lse, delta and d_out for a gradient [O1]}}
   "attn.online_attention"(%q, %q, %q, %lse, %q) <{kind = #attn<kernel_kind dq>,
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 0>, schedule = #attn.schedule<block_m = 64, block_n = 64>}>
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 0, 0>, schedule = #attn.schedule<block_m = 64, block_n = 64>}>
     ({}, {}, {}, {}) : (!q, !q, !q, tensor<2x4x3xf32>, !q) -> !q
   return
 }
@@ -44,7 +44,7 @@ func.func @gradient_without_delta(%q: !q, %lse: tensor<2x4x3xf32>) {
 func.func @forward_with_d_out(%q: !q) {
   // expected-error @+1 {{expected lse, delta and d_out only for a gradient [O1]}}
   "attn.online_attention"(%q, %q, %q, %q) <{kind = #attn<kernel_kind forward>,
-    operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1, 0>, schedule = #attn.schedule<block_m = 64, block_n = 64>}>
+    operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1, 0, 0>, schedule = #attn.schedule<block_m = 64, block_n = 64>}>
     ({}, {}, {}, {}) : (!q, !q, !q, !q) -> (!q, tensor<2x4x3xf32>)
   return
 }
@@ -301,7 +301,7 @@ func.func @unpaired_ranges(%q: !q) {
 func.func @no_query(%q: !q) {
   // expected-error @+1 {{expected operandSegmentSizes to begin with 3 ones, got 0, 1, 2}}
   "attn.online_attention"(%q, %q, %q) <{kind = #attn<kernel_kind forward>,
-    operandSegmentSizes = array<i32: 0, 1, 2, 0, 0, 0, 0>, schedule = #attn.schedule<block_m = 64, block_n = 64>}>
+    operandSegmentSizes = array<i32: 0, 1, 2, 0, 0, 0, 0, 0>, schedule = #attn.schedule<block_m = 64, block_n = 64>}>
     ({}, {}, {}, {}) : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
   return
 }
@@ -417,7 +417,7 @@ func.func @key_length_outside(%c: i1, %b: index) {
 // -----
 
 func.func @length_in_function(%b: index) {
-  // expected-error @+1 {{expects parent op to be one of 'attn.attention, attn.attention_backward, attn.online_attention, scf.if'}}
+  // expected-error @+1 {{expects parent op to be one of 'attn.attention, attn.attention_backward, attn.online_attention, attn.block_lists, scf.if'}}
   %n = attn.kv_len %b
   return
 }
@@ -425,6 +425,6 @@ func.func @length_in_function(%b: index) {
 // -----
 
 func.func @yield_in_function(%x: f32) {
-  // expected-error @+1 {{expects parent op to be one of 'attn.attention, attn.attention_backward, attn.online_attention'}}
+  // expected-error @+1 {{expects parent op to be one of 'attn.attention, attn.attention_backward, attn.online_attention, attn.block_lists'}}
   attn.yield %x : f32
 }

@@ -1,8 +1,12 @@
 // Documents packed one behind the other: a query sees the keys of its own document, up to itself. Which position belongs to which document is
-// data, so no formula bounds that part; the causal part still skips half of the blocks.
+// data, so no formula bounds that part; the causal part still skips half of the blocks. For a GPU, and here with --block-lists, the compiler
+// evaluates the mask before the attention, to find the blocks that it leaves empty. block_lists.mlir does that once for many calls.
 //
 // RUN: attn-run %s --q-len=113 --kv-len=113 --fill documents=sorted:0:4 --check
 // RUN: attn-run %s --q-len=113 --kv-len=113 --fill documents=sorted:0:4 --check --backward
+// RUN: attn-run %s --q-len=301 --kv-len=301 --fill documents=sorted:0:4 --block-lists --check
+// RUN: attn-run %s --q-len=301 --kv-len=301 --fill documents=sorted:0:4 --block-lists --check --backward
+// RUN: attn-run %s --q-len=301 --kv-len=301 --fill documents=sorted:0:4 --block-lists --order=key-outer --check
 
 func.func @document_mask(%q: tensor<?x2x?x64xf32>, %k: tensor<?x2x?x64xf32>, %v: tensor<?x2x?x64xf32>,
                          %documents: tensor<?x?xi32>) -> (tensor<?x2x?x64xf32>, tensor<?x2x?xf32>) {

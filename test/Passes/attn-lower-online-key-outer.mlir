@@ -38,8 +38,8 @@
 // CHECK: %[[BEGIN:.*]] = arith.muli %[[BLOCK]], %c8
 // CHECK: %[[VISITED:.*]] = arith.cmpi slt
 // CHECK: scf.if %[[VISITED]] {
-// CHECK: tensor.extract %[[Q]]
 // CHECK: %[[MASKED:.*]] = arith.cmpi slt
+// CHECK: tensor.extract %[[Q]]
 // CHECK-COUNT-4: vector.fma
 // CHECK: scf.if %[[MASKED]] {
 // CHECK: arith.cmpi sle

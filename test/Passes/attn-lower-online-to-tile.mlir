@@ -230,3 +230,66 @@ func.func @limit(%q: !t, %limit: tensor<i64>) -> !t {
     } : (!t, !t, !t) -> (!t, tensor<1x4x?xf32>)
   return %out : !t
 }
+
+// -----
+
+// Block lists: one block of threads evaluates a block of the mask and votes, then a thread a block searches its row and column.
+!q = tensor<?x2x?x64xbf16>
+!l = tensor<?x2x?xf32>
+!lists = tensor<?x1x?x?x2xi32>
+// CHECK-LABEL: func @listed(
+// CHECK: %[[LISTS:.*]] = memref.alloc({{.*}}) : memref<?x1x?x?x2xi32>
+// CHECK: %[[STATES:.*]] = memref.alloc({{.*}}) : memref<?x1x?x?xi32>
+// CHECK: gpu.launch_func @listed_block_states::@listed_block_states
+// CHECK: gpu.launch_func @listed_block_lists::@listed_block_lists
+// CHECK: gpu.launch_func @listed_forward::@listed_forward
+// CHECK-LABEL: gpu.func @listed_block_states(
+// CHECK: scf.if
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: gpu.all_reduce or %{{.*}} uniform
+// CHECK: gpu.all_reduce and %{{.*}} uniform
+// CHECK: memref.store
+// CHECK-LABEL: gpu.func @listed_block_lists(
+// CHECK: scf.while
+// CHECK: memref.store {{.*}}, %{{.*}}, %c0{{.*}}] : memref<?x1x?x?x2xi32
+// CHECK: scf.while
+// CHECK: memref.store {{.*}}, %c1{{.*}}] : memref<?x1x?x?x2xi32
+// The loop of the forward carries the entry that its block was found by, and reads the next one before it works on the block.
+// CHECK-LABEL: gpu.func @listed_forward(
+// CHECK: memref.load {{.*}} : memref<?x1x?x?x2xi32
+// CHECK: scf.while (%[[AT:.*]] = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) : (index, index, index) -> (index, index, index) {
+// CHECK: } do {
+// CHECK: ^bb0(%[[AT:.*]]: index, %{{.*}}: index, %[[ENTRY:.*]]: index):
+// CHECK: memref.load {{.*}} : memref<?x1x?x?x2xi32
+// CHECK: %[[BIT:.*]] = arith.remsi %[[ENTRY]],
+// CHECK: %[[FULL:.*]] = arith.cmpi eq, %[[BIT]],
+// CHECK: %[[MASKED:.*]] = arith.xori %[[FULL]],
+// CHECK: arith.ori %[[MASKED]],
+// CHECK: attn_tile.copy_wait
+func.func @listed(%q: !q, %ids: tensor<?x?xi32>) -> !q {
+  %lists = attn.block_lists %q, %q captures(%ids : tensor<?x?xi32>) blocks(128, 128)
+    mask(%b: index, %h: index, %i: index, %j: index) {
+      %of_query = tensor.extract %ids[%b, %i] : tensor<?x?xi32>
+      %of_key = tensor.extract %ids[%b, %j] : tensor<?x?xi32>
+      %same = arith.cmpi eq, %of_query, %of_key : i32
+      attn.yield %same : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %c0 = arith.constant 0 : index
+      %n = attn.kv_len %b
+      attn.yield_ranges visited(%c0 to %n) masked(%c0 to %n)
+    } : (!q, !q) -> !lists
+  %out, %lse = attn.online_attention forward %q, %q, %q captures(%ids : tensor<?x?xi32>) block_lists(%lists : !lists)
+    blocks(128, 128) schedule(<block_m = 128, block_n = 64, warps = 4, blocks_per_multiprocessor = 2>)
+    mask(%b: index, %h: index, %i: index, %j: index) {
+      %of_query = tensor.extract %ids[%b, %i] : tensor<?x?xi32>
+      %of_key = tensor.extract %ids[%b, %j] : tensor<?x?xi32>
+      %same = arith.cmpi eq, %of_query, %of_key : i32
+      attn.yield %same : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %c0 = arith.constant 0 : index
+      %n = attn.kv_len %b
+      attn.yield_ranges visited(%c0 to %n) masked(%c0 to %n)
+    } : (!q, !q, !q) -> (!q, !l)
+  return %out : !q
+}

@@ -32,6 +32,21 @@ func.func @sizes(%x: tensor<?x?xf32>, %n: index) -> (tensor<?x?xf32>, tensor<3x?
   return %filled, %computed : tensor<?x?xf32>, tensor<3x?xf32>
 }
 
+// Divided and rounded up; a size that only the allocation knows.
+
+// CHECK-LABEL: func.func @blocks(
+// CHECK-SAME:    %{{.*}}: memref<?x?xi32, strided<[?, 1], offset: ?>> {attn.result = {{\[}}[0, 0, 128], 4]})
+func.func @blocks(%x: tensor<?xf32>) -> tensor<?x?xi32> {
+  %c0 = arith.constant 0 : index
+  %c128 = arith.constant 128 : index
+  %length = tensor.dim %x, %c0 : tensor<?xf32>
+  %blocks = arith.ceildivsi %length, %c128 : index
+  %alloc = memref.alloc(%blocks) : memref<?x4xi32>
+  %cast = memref.cast %alloc : memref<?x4xi32> to memref<?x?xi32>
+  %computed = bufferization.to_tensor %cast restrict writable : memref<?x?xi32> to tensor<?x?xi32>
+  return %computed : tensor<?x?xi32>
+}
+
 // Private functions keep their results; their arguments may be written.
 
 // CHECK-LABEL: func.func private @helper(

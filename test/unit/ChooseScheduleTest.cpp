@@ -270,6 +270,36 @@ TEST_F(ChooseScheduleTest, RefusesGpuTilesThatCannotBe) {
 }
 
 //===----------------------------------------------------------------------===//
+// Block lists
+//===----------------------------------------------------------------------===//
+
+TEST_F(ChooseScheduleTest, TilesDivideTheBlocksOfLists) {
+  TargetAttr gpu = getNamedTarget(&context, Arch::sm_90a), host = cpu(Arch::x86_64_v4, 2 << 20);
+  auto chooseFor = [&](KernelKind kind, TargetAttr target, int64_t block) {
+    ScheduleOverrides overrides;
+    overrides.listBlockM = overrides.listBlockN = block;
+    return choose(makeShape(kind), target, overrides).schedule;
+  };
+  for (KernelKind kind : {KernelKind::forward, KernelKind::fused}) {
+    EXPECT_EQ(chooseFor(kind, gpu, 128), chooseFor(kind, gpu, 0)) << "any tile divides 128";
+    EXPECT_EQ(64 % chooseFor(kind, gpu, 64).getBlockM(), 0);
+    EXPECT_EQ(64 % chooseFor(kind, gpu, 64).getBlockN(), 0);
+  }
+  for (KernelKind kind : {KernelKind::forward, KernelKind::dq, KernelKind::dkdv}) {
+    EXPECT_EQ(chooseFor(kind, host, 128), chooseFor(kind, host, 0));
+    EXPECT_EQ(chooseFor(kind, host, 64).getBlockM(), 64);
+    EXPECT_EQ(chooseFor(kind, host, 64).getBlockN(), 64);
+  }
+  // Short lengths make short tiles, but not for lists.
+  ShapeClass shape = makeShape(KernelKind::forward);
+  shape.kvLen = 113;
+  ScheduleOverrides lists;
+  lists.listBlockM = lists.listBlockN = 128;
+  EXPECT_EQ(choose(shape, host).schedule.getBlockN(), 120);
+  EXPECT_EQ(choose(shape, host, lists).schedule.getBlockN(), 64);
+}
+
+//===----------------------------------------------------------------------===//
 // Parts of the keys
 //===----------------------------------------------------------------------===//
 

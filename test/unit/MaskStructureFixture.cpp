@@ -59,7 +59,8 @@ void MaskStructureTest::build(BlockSizes sizes) {
     state.addRegion();
     holders[blocksKeys] = Operation::create(state);
     regions[blocksKeys] = &holders[blocksKeys]->getRegion(0);
-    structures[blocksKeys] = buildRanges(builder, attention, *regions[blocksKeys], blocksKeys, sizes);
+    structures[blocksKeys] = buildRanges(builder, attention.getLoc(), attention.getMask(),
+                                         *regions[blocksKeys], blocksKeys, sizes);
   }
 }
 

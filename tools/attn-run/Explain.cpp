@@ -52,6 +52,7 @@ static void printSchedule(Table &table, OnlineAttentionOp op, TargetAttr target,
   overrides.blockM = lowering.blockM;
   overrides.blockN = lowering.blockN;
   overrides.order = schedule.getOrder();
+  overrides.setLists(op);
   FailureOr<ScheduleChoice> choice =
       chooseSchedule([&] { return op.emitOpError(); }, ShapeClass::get(op, op.getKind()), target, overrides);
   if (failed(choice))

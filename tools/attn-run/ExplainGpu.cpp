@@ -41,6 +41,7 @@ void attn::printGpuSchedule(Table &table, OnlineAttentionOp op, TargetAttr targe
   ScheduleOverrides overrides;
   overrides.blockM = lowering.blockM;
   overrides.blockN = lowering.blockN;
+  overrides.setLists(op);
   FailureOr<ScheduleChoice> choice = chooseGpuSchedule([&] { return op.emitOpError(); },
                                                        ShapeClass::get(op, op.getKind()), target, overrides);
   if (failed(choice))

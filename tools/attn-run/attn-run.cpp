@@ -80,6 +80,11 @@ static cl::opt<int64_t> blockN("block-n", cl::desc("Keys in a block"), cl::init(
 static cl::opt<int64_t> kvSplits("kv-splits", cl::desc("Parts in which the keys are computed"), cl::init(0),
                                  cl::cat(category));
 
+static cl::opt<bool>
+    blockLists("block-lists",
+               cl::desc("Compute block lists for masks that depend on data; default: on a GPU"),
+               cl::cat(category));
+
 static cl::opt<bool> backward("backward",
                               cl::desc("Run the gradients of the function, which the compiler derives"),
                               cl::cat(category));
@@ -149,6 +154,8 @@ static llvm::Expected<ProgramOptions> getProgramOptions() {
   if (order != "query-outer" && order != "key-outer")
     return makeError("--order: expected query-outer or key-outer, got '%s'", order.c_str());
   options.lowering.order = order == "key-outer" ? LoopOrder::key_outer : LoopOrder::query_outer;
+  if (blockLists.getNumOccurrences())
+    options.lowering.blockLists = blockLists;
   struct Number {
     const cl::opt<int64_t> &option;
     int64_t &value;

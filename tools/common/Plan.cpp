@@ -31,6 +31,7 @@ llvm::Expected<PlannedEntry> PlannedEntry::create(const EntryPoint &entry, const
   FirstDiagnostic diagnostic(context);
   PassManager pm(context);
   CpuPipelineOptions pipeline;
+  pipeline.blockLists = target->isGpu();
   setPipelineOptions(pipeline, options.lowering);
   buildPlanPipeline(pm, pipeline);
   pm.addPass(createCSEPass()); // for short formulas

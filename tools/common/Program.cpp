@@ -80,6 +80,8 @@ void attn::setPipelineOptions(PlanPipelineOptions &pipeline, const LoweringSetti
   pipeline.blockN = lowering.blockN;
   pipeline.keyOuter = lowering.order == LoopOrder::key_outer;
   pipeline.kvSplits = lowering.kvSplits;
+  if (lowering.blockLists)
+    pipeline.blockLists = *lowering.blockLists;
 }
 
 llvm::Expected<Program> Program::compile(OwningOpRef<ModuleOp> module, const ProgramOptions &options) {
@@ -96,6 +98,7 @@ llvm::Expected<Program> Program::compile(OwningOpRef<ModuleOp> module, const Pro
     PassManager pm(context);
     if (options.lowering.reference) {
       pm.addPass(createDecomposeReferencePass());
+      pm.addPass(createLowerBlockListsPass()); // of lists that are results
     } else {
       CpuPipelineOptions pipeline;
       setPipelineOptions(pipeline, options.lowering);

@@ -21,6 +21,7 @@ struct LoweringSettings {
   bool reference = false; ///< --attn-decompose-reference instead of tiles
   int64_t blockM = 0, blockN = 0, kvSplits = 0;
   LoopOrder order = LoopOrder::query_outer;
+  std::optional<bool> blockLists; ///< for masks that depend on data; by default for a GPU
 };
 
 /// The same as options of the pipelines.

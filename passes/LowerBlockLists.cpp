@@ -1,0 +1,150 @@
+//===- LowerBlockLists.cpp - --attn-lower-block-lists ------------------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/BlockLists.h"
+#include "passes/BufferTypes.h"
+#include "passes/NarrowIndices.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace attn;
+
+namespace attn {
+#define GEN_PASS_DEF_LOWERBLOCKLISTSPASS
+#include "passes/Passes.h.inc"
+} // namespace attn
+
+namespace {
+class BlockListsLowering {
+public:
+  BlockListsLowering(BlockListsOp op) : op(op), b(op.getLoc(), op) {}
+  void run();
+
+private:
+  /// The block that a list goes through: its batch entry, head, row and column.
+  struct Place {
+    Value batch, head, row, column;
+  };
+  void linkRows();
+  void linkColumns();
+  /// Runs `body` for the blocks of each row, or each column, from the last one on. It returns the entry of
+  /// the block, and is given that of the one before it in this order.
+  void forEachBlock(unsigned channel, function_ref<Value(const Place &, Value)> body);
+
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+  Value add(Value lhs, Value rhs) { return arith::AddIOp::create(b, lhs, rhs); }
+  Value sub(Value lhs, Value rhs) { return arith::SubIOp::create(b, lhs, rhs); }
+  Value mul(Value lhs, Value rhs) { return arith::MulIOp::create(b, lhs, rhs); }
+  Value isEqual(Value lhs, Value rhs) { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lhs, rhs); }
+  Value select(Value condition, Value onTrue, Value onFalse) {
+    return arith::SelectOp::create(b, condition, onTrue, onFalse);
+  }
+
+  BlockListsOp op;
+  ImplicitLocOpBuilder b;
+  Value lists, qLen, kvLen;
+  SmallVector<Value> captures;
+  RegionInlining inlining;
+};
+} // namespace
+
+void BlockListsLowering::forEachBlock(unsigned channel, function_ref<Value(const Place &, Value)> body) {
+  SmallVector<Value> sizes;
+  for (int64_t dim = 0; dim < 4; ++dim)
+    sizes.push_back(b.createOrFold<memref::DimOp>(lists, dim));
+  Value numLines = sizes[2 + channel], numBlocks = sizes[3 - channel], one = index(1);
+  Value total = mul(mul(sizes[0], sizes[1]), numLines);
+  auto forall = scf::ForallOp::create(b, ArrayRef<OpFoldResult>{total}, ValueRange(), std::nullopt);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(forall.getBody());
+  Value work = forall.getInductionVar(0);
+  auto takeDigit = [&](Value base) -> Value {
+    Value digit = arith::RemSIOp::create(b, work, base);
+    work = arith::DivSIOp::create(b, work, base);
+    return digit;
+  };
+  Value line = takeDigit(numLines), head = takeDigit(sizes[1]), batch = work;
+  auto loop = scf::ForOp::create(b, index(0), numBlocks, one, ValueRange{mul(numBlocks, index(2))});
+  b.setInsertionPointToStart(loop.getBody());
+  Value block = sub(sub(numBlocks, one), loop.getInductionVar());
+  Place place{batch, head, line, block};
+  if (channel == 1)
+    std::swap(place.row, place.column);
+  Value entry = body(place, loop.getRegionIterArg(0));
+  memref::StoreOp::create(b, arith::IndexCastOp::create(b, b.getI32Type(), entry), lists,
+                          ValueRange{place.batch, place.head, place.row, place.column, index(channel)});
+  scf::YieldOp::create(b, entry);
+}
+
+void BlockListsLowering::linkRows() {
+  forEachBlock(0, [&](const Place &place, Value next) {
+    auto getSide = [&](Value block, int64_t size, Value length) {
+      Value begin = mul(block, index(size));
+      return BlockSide{begin, arith::MinSIOp::create(b, add(begin, index(size)), length), begin, 1};
+    };
+    BlockState state =
+        evaluateBlock(b, op, place.batch, place.head, getSide(place.row, op.getBlocks()[0], qLen),
+                      getSide(place.column, op.getBlocks()[1], kvLen), captures, inlining,
+                      [](BlockState state) { return state; });
+    Value entry = add(mul(place.column, index(2)), select(state.all, index(1), index(0)));
+    return select(state.any, entry, next);
+  });
+}
+
+void BlockListsLowering::linkColumns() {
+  forEachBlock(1, [&](const Place &place, Value next) {
+    Value inRow = memref::LoadOp::create(
+        b, lists, ValueRange{place.batch, place.head, place.row, place.column, index(0)});
+    inRow = arith::IndexCastOp::create(b, b.getIndexType(), inRow);
+    Value two = index(2), isFull = arith::RemSIOp::create(b, inRow, two);
+    Value isOwn = isEqual(arith::DivSIOp::create(b, inRow, two), place.column);
+    return select(isOwn, add(mul(place.row, two), isFull), next);
+  });
+}
+
+void BlockListsLowering::run() {
+  narrowIndices(op.getMask(), op.getCaptures().size());
+  lists = allocateLists(b, op);
+  qLen = tensor::DimOp::create(b, op.getQuery(), 2);
+  kvLen = tensor::DimOp::create(b, op.getKey(), 2);
+  for (Value capture : op.getCaptures()) {
+    if (auto type = dyn_cast<RankedTensorType>(capture.getType()))
+      capture =
+          bufferization::ToBufferOp::create(b, getBoundaryBufferType(type), capture, /*read_only=*/true);
+    captures.push_back(capture);
+  }
+  inlining.queryLength = [&](OpBuilder &, Location, Value) { return qLen; };
+  inlining.keyLength = [&](OpBuilder &, Location, Value) { return kvLen; };
+  inlining.readCapture = [](OpBuilder &builder, Location loc, Value buffer, ValueRange indices) -> Value {
+    return memref::LoadOp::create(builder, loc, buffer, indices);
+  };
+  linkRows();
+  linkColumns();
+  op.getLists().replaceAllUsesWith(bufferization::ToTensorOp::create(b, op.getLists().getType(), lists,
+                                                                     /*restrict=*/true,
+                                                                     /*writable=*/true));
+  op.erase();
+}
+
+namespace {
+struct LowerBlockListsPass : attn::impl::LowerBlockListsPassBase<LowerBlockListsPass> {
+  void runOnOperation() override {
+    SmallVector<BlockListsOp> ops;
+    getOperation()->walk([&](BlockListsOp op) { ops.push_back(op); });
+    for (BlockListsOp op : ops) {
+      if (failed(verifyInlinable(op)))
+        return signalPassFailure();
+      BlockListsLowering(op).run();
+    }
+  }
+};
+} // namespace
