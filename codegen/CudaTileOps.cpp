@@ -50,27 +50,42 @@ static std::string getCopyParameters(Value memref, bool aligned) {
   return "<" + text + ">";
 }
 
-void FunctionPrinter::printMap(tile::MapOp op) {
-  Block &body = op.getBody().front();
-  unsigned numElements = op->getNumOperands(), numIns = op.getIns().size();
-  os << "map([&](";
+/// The function of a map or an any; what it takes by reference are the elements from number `firstOut` on.
+void FunctionPrinter::printElementFunction(Operation *op, unsigned firstOut,
+                                           function_ref<void(Block &)> printEnd) {
+  Block &body = op->getRegion(0).front();
+  unsigned numIndices = tile::getNumIndexArgs(op);
+  os << "[&](";
   llvm::ListSeparator comma;
-  for (BlockArgument argument : body.getArguments()) {
-    unsigned number = argument.getArgNumber();
-    bool isOut = number >= body.getNumArguments() - numElements + numIns;
-    os << StringRef(comma) << getScalarType(argument.getType()) << ' ' << (isOut ? "&" : "")
-       << names.getName(argument);
-  }
+  for (BlockArgument argument : body.getArguments())
+    os << StringRef(comma) << getScalarType(argument.getType()) << ' '
+       << (argument.getArgNumber() >= numIndices + firstOut ? "&" : "") << names.getName(argument);
   os << ") {\n";
   os.indent();
   printStatements(body);
-  SmallVector<Assignment> assignments;
-  for (auto [argument, value] :
-       llvm::zip(body.getArguments().take_back(op.getOuts().size()), body.getTerminator()->getOperands()))
-    assignments.push_back({argument, value});
-  printAssignments(assignments);
+  printEnd(body);
   os.unindent();
-  os << "}, " << getArguments(op->getOperands()) << ");\n";
+  os << "}, " << getArguments(op->getOperands());
+}
+
+void FunctionPrinter::printMap(tile::MapOp op) {
+  os << "map(";
+  printElementFunction(op, op.getIns().size(), [&](Block &body) {
+    SmallVector<Assignment> assignments;
+    for (auto [argument, value] :
+         llvm::zip(body.getArguments().take_back(op.getOuts().size()), body.getTerminator()->getOperands()))
+      assignments.push_back({argument, value});
+    printAssignments(assignments);
+  });
+  os << ");\n";
+}
+
+void FunctionPrinter::printAny(tile::AnyOp op) {
+  os << "const bool " << names.getName(op.getHolds()) << " = any(";
+  printElementFunction(op, op.getIns().size(), [&](Block &body) {
+    os << "return " << getText(body.getTerminator()->getOperand(0)) << ";\n";
+  });
+  os << ");\n";
 }
 
 void FunctionPrinter::printMma(tile::MmaOp op) {
@@ -143,6 +158,10 @@ bool FunctionPrinter::printTileOp(Operation *op) {
       })
       .Case([&](tile::MapOp map) {
         printMap(map);
+        return true;
+      })
+      .Case([&](tile::AnyOp any) {
+        printAny(any);
         return true;
       })
       .Case([&](tile::ConvertOp convert) {

@@ -53,7 +53,10 @@ private:
 
   // CudaTileOps.cpp: attn_tile.
   bool printTileOp(mlir::Operation *op);
+  void printElementFunction(mlir::Operation *op, unsigned firstOut,
+                            llvm::function_ref<void(mlir::Block &)> printEnd);
   void printMap(tile::MapOp op);
+  void printAny(tile::AnyOp op);
   void printMma(tile::MmaOp op);
   void printRowReduce(tile::RowReduceOp op);
   /// "out.at(b, h, q_begin), out.stride(2), rows".

@@ -67,10 +67,10 @@ static LogicalResult verifyMma(tile::MmaOp op) {
   return success();
 }
 
-static LogicalResult verifyMap(tile::MapOp op) {
+static LogicalResult verifyElements(Operation *op) {
   for (Type type : op->getOperandTypes())
     if (cast<tile::FragmentType>(type).getLayout() == tile::Layout::operand_a)
-      return op.emitOpError("expected accumulators and rows, got ")
+      return op->emitOpError("expected accumulators and rows, got ")
              << type << "; map the accumulator before it is converted";
   return success();
 }
@@ -107,7 +107,7 @@ static LogicalResult verifyOp(Operation *op) {
         return success();
       })
       .Case([](tile::MmaOp mma) { return verifyMma(mma); })
-      .Case([](tile::MapOp map) { return verifyMap(map); })
+      .Case<tile::MapOp, tile::AnyOp>([](Operation *elements) { return verifyElements(elements); })
       .Case([](tile::RowReduceOp reduce) -> LogicalResult {
         if (reduce.getPartial())
           return success();

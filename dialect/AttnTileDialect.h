@@ -36,4 +36,10 @@ struct SharedMemory : mlir::SideEffects::Resource::Base<SharedMemory> {
 #define GET_OP_CLASSES
 #include "dialect/AttnTileOps.h.inc"
 
+namespace attn::tile {
+/// The row and the column, or only the row where all fragments are `rows`: the first arguments of the region
+/// of a map or an any.
+unsigned getNumIndexArgs(mlir::Operation *op);
+} // namespace attn::tile
+
 #endif // ATTN_DIALECT_ATTNTILEDIALECT_H

@@ -142,8 +142,63 @@ LogicalResult MmaOp::verify() {
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-bool MapOp::iteratesRows() {
-  return llvm::all_of(getOperandTypes(), [](Type type) { return cast<FragmentType>(type).isRows(); });
+unsigned tile::getNumIndexArgs(Operation *op) {
+  return llvm::all_of(op->getOperandTypes(), [](Type type) { return cast<FragmentType>(type).isRows(); }) ? 1
+                                                                                                          : 2;
+}
+
+/// Adds the region of a map or an any, with its arguments and without a terminator.
+static void buildElementRegion(OpBuilder &builder, OperationState &state,
+                               function_ref<void(ValueRange, ValueRange)> buildBody) {
+  OpBuilder::InsertionGuard guard(builder);
+  Block *body = builder.createBlock(state.addRegion());
+  bool rowsOnly =
+      llvm::all_of(state.operands, [](Value value) { return cast<FragmentType>(value.getType()).isRows(); });
+  unsigned numIndices = rowsOnly ? 1 : 2;
+  body->addArguments(SmallVector<Type>(numIndices, builder.getIndexType()),
+                     SmallVector<Location>(numIndices, state.location));
+  for (Value fragment : state.operands)
+    body->addArgument(cast<FragmentType>(fragment.getType()).getElementType(), state.location);
+  ValueRange arguments = body->getArguments();
+  buildBody(arguments.take_front(numIndices), arguments.drop_front(numIndices));
+}
+
+/// Verifies the fragments and the region of a map or an any; `whole` is set to the type of the fragments with
+/// columns.
+static LogicalResult verifyElementRegion(Operation *op, TypeRange yielded, FragmentType &whole,
+                                         StringRef typesLabel, StringRef regionLabel) {
+  FragmentType rows;
+  for (Type type : op->getOperandTypes()) {
+    auto fragment = cast<FragmentType>(type);
+    FragmentType &same = fragment.isRows() ? rows : whole;
+    if (same && same != fragment)
+      return op->emitOpError("expected fragments of one layout to have one type, got ")
+             << same << " and " << fragment << " [" << typesLabel << "]";
+    same = fragment;
+  }
+  if (whole && rows && whole.getRowsType() != rows)
+    return op->emitOpError("expected rows of type ")
+           << whole.getRowsType() << ", got " << rows << " [" << typesLabel << "]";
+  SmallVector<Type> expected(getNumIndexArgs(op), IndexType::get(op->getContext()));
+  for (Type type : op->getOperandTypes())
+    expected.push_back(cast<FragmentType>(type).getElementType());
+  Region &body = op->getRegion(0);
+  if (body.getArgumentTypes() != TypeRange(expected))
+    return op->emitOpError("expected region arguments of types ")
+           << expected << ", got " << body.getArgumentTypes() << " [" << regionLabel << "]";
+  Operation *terminator = body.front().getTerminator();
+  if (!isa<YieldOp>(terminator) || terminator->getOperandTypes() != yielded)
+    return op->emitOpError("expected the region to yield ")
+           << yielded << ", got " << terminator->getOperandTypes() << " [" << regionLabel << "]";
+  return success();
+}
+
+static void nameElementRegionArguments(Region &region, OpAsmSetValueNameFn setName) {
+  if (region.empty() || region.getNumArguments() < getNumIndexArgs(region.getParentOp()))
+    return;
+  setName(region.getArgument(0), "row");
+  if (getNumIndexArgs(region.getParentOp()) == 2)
+    setName(region.getArgument(1), "column");
 }
 
 void MapOp::build(OpBuilder &builder, OperationState &state, ValueRange ins, ValueRange outs,
@@ -152,58 +207,44 @@ void MapOp::build(OpBuilder &builder, OperationState &state, ValueRange ins, Val
   state.addOperands(outs);
   state.getOrAddProperties<Properties>().operandSegmentSizes = {static_cast<int32_t>(ins.size()),
                                                                 static_cast<int32_t>(outs.size())};
-  OpBuilder::InsertionGuard guard(builder);
-  Block *body = builder.createBlock(state.addRegion());
-  bool rowsOnly =
-      llvm::all_of(state.operands, [](Value value) { return cast<FragmentType>(value.getType()).isRows(); });
-  body->addArguments(SmallVector<Type>(rowsOnly ? 1 : 2, builder.getIndexType()),
-                     SmallVector<Location>(rowsOnly ? 1 : 2, state.location));
-  for (Value fragment : state.operands)
-    body->addArgument(cast<FragmentType>(fragment.getType()).getElementType(), state.location);
-  ValueRange arguments = body->getArguments();
-  unsigned numIndices = rowsOnly ? 1 : 2;
-  YieldOp::create(
-      builder, state.location,
-      buildBody(builder, state.location, arguments.take_front(numIndices), arguments.drop_front(numIndices)));
+  buildElementRegion(builder, state, [&](ValueRange indices, ValueRange elements) {
+    YieldOp::create(builder, state.location, buildBody(builder, state.location, indices, elements));
+  });
 }
 
 LogicalResult MapOp::verify() {
-  FragmentType whole, rows;
-  for (Type type : getOperandTypes()) {
-    auto fragment = cast<FragmentType>(type);
-    FragmentType &same = fragment.isRows() ? rows : whole;
-    if (same && same != fragment)
-      return emitOpError("expected fragments of one layout to have one type, got ")
-             << same << " and " << fragment << " [MP1]";
-    same = fragment;
-  }
-  if (whole && rows && whole.getRowsType() != rows)
-    return emitOpError("expected rows of type ") << whole.getRowsType() << ", got " << rows << " [MP1]";
-  if (whole &&
-      llvm::any_of(getOuts().getTypes(), [](Type type) { return cast<FragmentType>(type).isRows(); }))
-    return emitOpError("expected outs without rows where a fragment has columns [MP1]");
-  SmallVector<Type> expected(getNumIndexArgs(), IndexType::get(getContext()));
-  for (Type type : getOperandTypes())
-    expected.push_back(cast<FragmentType>(type).getElementType());
-  if (getBody().getArgumentTypes() != TypeRange(expected))
-    return emitOpError("expected region arguments of types ")
-           << expected << ", got " << getBody().getArgumentTypes() << " [MP2]";
   SmallVector<Type> yielded;
   for (Type type : getOuts().getTypes())
     yielded.push_back(cast<FragmentType>(type).getElementType());
-  Operation *terminator = getBody().front().getTerminator();
-  if (!isa<YieldOp>(terminator) || terminator->getOperandTypes() != TypeRange(yielded))
-    return emitOpError("expected the region to yield ")
-           << yielded << ", got " << terminator->getOperandTypes() << " [MP2]";
+  FragmentType whole;
+  if (failed(verifyElementRegion(*this, yielded, whole, "MP1", "MP2")))
+    return failure();
+  if (whole &&
+      llvm::any_of(getOuts().getTypes(), [](Type type) { return cast<FragmentType>(type).isRows(); }))
+    return emitOpError("expected outs without rows where a fragment has columns [MP1]");
   return success();
 }
 
 void MapOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
-  if (region.empty() || region.getNumArguments() < getNumIndexArgs())
-    return;
-  setName(region.getArgument(0), "row");
-  if (!iteratesRows())
-    setName(region.getArgument(1), "column");
+  nameElementRegionArguments(region, setName);
+}
+
+void AnyOp::build(OpBuilder &builder, OperationState &state, ValueRange ins,
+                  function_ref<Value(OpBuilder &, Location, ValueRange, ValueRange)> buildBody) {
+  state.addOperands(ins);
+  state.addTypes(builder.getI1Type());
+  buildElementRegion(builder, state, [&](ValueRange indices, ValueRange elements) {
+    YieldOp::create(builder, state.location, buildBody(builder, state.location, indices, elements));
+  });
+}
+
+LogicalResult AnyOp::verify() {
+  FragmentType whole;
+  return verifyElementRegion(*this, getHolds().getType(), whole, "AN1", "AN2");
+}
+
+void AnyOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
+  nameElementRegionArguments(region, setName);
 }
 
 LogicalResult AccumulateOp::verify() {

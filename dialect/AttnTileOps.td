@@ -233,11 +233,6 @@ def AttnTile_MapOp : AttnTile_Op<"map", [
     (`ins` `(` $ins^ `:` type($ins) `)`)? (`outs` `(` $outs^ `:` type($outs) `)`)? $body attr-dict
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = [{
-    /// Whether the region is executed once a row: it has no column argument.
-    bool iteratesRows();
-    unsigned getNumIndexArgs() { return iteratesRows() ? 1 : 2; }
-  }];
   let skipDefaultBuilders = 1;
   let builders = [
     /// `buildBody(builder, loc, indices, elements)` returns what the region yields.
@@ -246,8 +241,42 @@ def AttnTile_MapOp : AttnTile_Op<"map", [
   ];
 }
 
-def AttnTile_YieldOp : AttnTile_Op<"yield", [Pure, Terminator, HasParent<"MapOp">]> {
-  let summary = "Ends the region of a map with the new elements";
+def AttnTile_AnyOp : AttnTile_Op<"any", [
+    SingleBlock, RecursiveMemoryEffects, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "Whether something holds for any element that the warp has";
+  let description = [{
+    The region is executed as that of `attn_tile.map`, and yields an `i1`. The result is true where one of the elements of the
+    warp that executes it gives true: all threads of a warp have the same result, so that a branch on it does not
+    diverge, but warps may differ. There may be no barrier in such a branch.
+
+    Constraints:
+    - (AN1) fragments of one layout have one type; `rows` fragments are those of its rows and warps (`getRowsType`).
+    - (AN2) the region's arguments are as said, and it yields an `i1`.
+
+    Example: whether any row of the warp is rescaled.
+    ```mlir
+    %rescales = attn_tile.any ins(%rescale : !attn_tile.fragment<128xf32, rows, 4x1>) {
+    ^bb0(%row: index, %factor: f32):
+      %differs = arith.cmpf une, %factor, %one : f32
+      attn_tile.yield %differs : i1
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Variadic<AttnTile_FragmentType>, "", [MemRead<AttnTile_RegisterFile>]>:$ins);
+  let results = (outs I1:$holds);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`ins` `(` $ins `:` type($ins) `)` $body attr-dict";
+  let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [
+    /// `buildBody(builder, loc, indices, elements)` returns what the region yields.
+    OpBuilder<(ins "::mlir::ValueRange":$ins,
+      "::llvm::function_ref<::mlir::Value(::mlir::OpBuilder &, ::mlir::Location, ::mlir::ValueRange, ::mlir::ValueRange)>":$buildBody)>
+  ];
+}
+
+def AttnTile_YieldOp : AttnTile_Op<"yield", [Pure, Terminator, ParentOneOf<["MapOp", "AnyOp"]>]> {
+  let summary = "Ends the region of a map with the new elements, or that of an any";
   let description = "Example: `attn_tile.yield %p : f32`";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";

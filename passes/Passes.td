@@ -241,6 +241,22 @@ def LowerOnlineToTilePass : Pass<"attn-lower-online-to-tile", "::mlir::ModuleOp"
                            "::mlir::tensor::TensorDialect"];
 }
 
+def HoistInvariantsPass : Pass<"attn-tile-hoist-invariants", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "Compute once what is the same for all elements of a map";
+  let description = [{
+    What an `attn_tile.map` computes without its indices and elements moves before it, and on, out of each loop and condition
+    around it that it does not depend on: the slope of a head becomes one load a block of the grid instead of one an element.
+    Loads are of buffers that the kernel only reads. Constants stay where they are.
+
+    ```mlir
+    attn_tile.map outs(%scores) {
+    ^bb0(%row: index, %column: index, %s: f32):
+      %slope = memref.load %slopes[%head] : memref<?xf32>      // moves out of the map, and of the loop over keys
+      ...
+    ```
+  }];
+}
+
 def LowerDeltaPass : Pass<"attn-lower-delta", "::mlir::ModuleOp"> {
   let summary = "Lower attn.delta to linalg for the CPU";
   let description = [{

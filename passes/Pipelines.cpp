@@ -26,6 +26,7 @@
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/Pipelines/Passes.h"
 #include "mlir/Dialect/Bufferization/Transforms/FuncBufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/Linalg/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
@@ -137,6 +138,7 @@ void attn::buildCudaPipeline(OpPassManager &pm, const CudaPipelineOptions &optio
   lowering.aligned = options.aligned;
   pm.addPass(createLowerOnlineToTilePass(lowering));
   pm.addPass(createCanonicalizerPass());
+  pm.addNestedPass<gpu::GPUModuleOp>(createHoistInvariantsPass());
   pm.addPass(createCSEPass());
   addBufferization(pm);
   pm.addPass(createCanonicalizerPass());

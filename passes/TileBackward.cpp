@@ -57,8 +57,7 @@ private:
   void endHead();
   void copyBlock(Value queryBegin, Value stage);
   void step(const StreamedBlock &block);
-  void withAndWithoutMask(Value masked, function_ref<void(bool)> body);
-  Value getExponent(Value product, Value score, Value lse);
+  Value getProbability(Value product, Value score, Value lse);
   Value isKept(Value queryIndex, Value keyIndex);
   void computeProbabilities(Value queryBegin, bool isMasked);
   void differentiateTile(Value queryBegin, bool isMasked);
@@ -240,17 +239,32 @@ void FusedKernel::endHead() {
 // One tile
 //===----------------------------------------------------------------------===//
 
-/// log2 of the probability. lse is +inf for rows without a key or a query: their probabilities are 0.
-Value FusedKernel::getExponent(Value product, Value score, Value lse) {
+/// exp(score - lse). lse is +inf for rows without a key or a query: their probabilities are 0.
+Value FusedKernel::getProbability(Value product, Value score, Value lse) {
+  auto multiply = [&](Value x, Value y) -> Value { return arith::MulFOp::create(b, x, y); };
+  auto subtract = [&](Value x, Value y) -> Value { return arith::SubFOp::create(b, x, y); };
+  auto fma = [&](Value x, Value y, Value z) -> Value { return math::FmaOp::create(b, x, y, z); };
+  Value log2e = f32(llvm::numbers::log2e);
   if (roundsProbabilities()) // one multiply-add an element
-    return math::FmaOp::create(
-        b, product, f32(op.getScaleOrDefault() * llvm::numbers::log2e),
-        arith::MulFOp::create(b, arith::NegFOp::create(b, lse), f32(llvm::numbers::log2e)));
-  Value difference = op.getScore().empty() ? math::FmaOp::create(b, product, f32(op.getScaleOrDefault()),
-                                                                 arith::NegFOp::create(b, lse).getResult())
-                                                 .getResult()
-                                           : arith::SubFOp::create(b, score, lse).getResult();
-  return arith::MulFOp::create(b, difference, f32(llvm::numbers::log2e));
+    return math::Exp2Op::create(b,
+                                fma(product, f32(op.getScaleOrDefault() * llvm::numbers::log2e),
+                                    multiply(arith::NegFOp::create(b, lse), log2e)),
+                                arith::FastMathFlags::afn);
+  Value difference = subtract(score, lse), exponent = multiply(difference, log2e);
+  if (!elementType.isF32())
+    return math::Exp2Op::create(b, exponent, arith::FastMathFlags::afn);
+  // A probability is relatively as wrong as its exponent is absolutely, and where a row has many keys all its
+  // exponents are large: what the difference (Knuth's two-sum), the product and the constant round away is
+  // made up for.
+  Value back = subtract(difference, score);
+  Value lost = subtract(subtract(score, subtract(difference, back)), arith::AddFOp::create(b, lse, back));
+  Value low = fma(difference, log2e, arith::NegFOp::create(b, exponent));
+  low = fma(lost, log2e,
+            fma(difference, f32(llvm::numbers::log2e - static_cast<float>(llvm::numbers::log2e)), low));
+  Value p = math::Exp2Op::create(b, exponent);
+  // exp2(low) is 1 + low ln 2. Of a row without a key all that is no number.
+  Value isZero = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, p, f32(0));
+  return arith::SelectOp::create(b, isZero, p, fma(multiply(p, f32(llvm::numbers::ln2)), low, p));
 }
 
 Value FusedKernel::isKept(Value queryIndex, Value keyIndex) {
@@ -263,7 +277,7 @@ Value FusedKernel::isKept(Value queryIndex, Value keyIndex) {
 /// Turns q k^T into probabilities, in place.
 void FusedKernel::computeProbabilities(Value queryBegin, bool isMasked) {
   map(rowLse, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
-    Value p = math::Exp2Op::create(b, getExponent(elements[1], {}, elements[0]), arith::FastMathFlags::afn);
+    Value p = getProbability(elements[1], {}, elements[0]);
     if (!isMasked)
       return {p};
     Value keep = isKept(named(add(queryBegin, indices[0]), "q_idx"), named(add(begin, indices[1]), "kv_idx"));
@@ -281,9 +295,8 @@ void FusedKernel::differentiateTile(Value queryBegin, bool isMasked) {
         Value keyIndex = named(add(begin, indices[1]), "kv_idx");
         Value x = arith::MulFOp::create(b, product, f32(op.getScaleOrDefault())), s = x;
         if (hasScore)
-          s = inlineScore(x, batch, head, queryIndex, keyIndex);
-        auto flags = elementType.isF32() ? arith::FastMathFlags::none : arith::FastMathFlags::afn;
-        Value p = math::Exp2Op::create(b, getExponent(product, s, lse), flags);
+          s = inlineScore(op.getScore(), x, batch, head, queryIndex, keyIndex);
+        Value p = getProbability(product, s, lse);
         Value keep;
         if (isMasked)
           keep = isKept(queryIndex, keyIndex);
@@ -302,16 +315,6 @@ void FusedKernel::differentiateTile(Value queryBegin, bool isMasked) {
         llvm::append_range(arguments, captures);
         return {p, select(inlineRegion(b, op.getGradient(), arguments, getGradientInlining(keep)))};
       });
-}
-
-/// Emits `body(true)` where `masked` holds and `body(false)` elsewhere.
-void FusedKernel::withAndWithoutMask(Value masked, function_ref<void(bool)> body) {
-  auto branch = scf::IfOp::create(b, masked, /*withElseRegion=*/true);
-  for (bool isMasked : {true, false}) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(isMasked ? branch.thenBlock() : branch.elseBlock());
-    body(isMasked);
-  }
 }
 
 /// Starts copying a block of queries and of their output gradients; none where it begins past the last query.
@@ -343,13 +346,15 @@ void FusedKernel::step(const StreamedBlock &block) {
   FillOp::create(b, scores, f32(0));
   mma(scores, queryTile, keyTile, /*transposeA=*/false, /*transposeB=*/true);
   if (roundsProbabilities()) {
-    withAndWithoutMask(masked, [&](bool isMasked) { computeProbabilities(block.begin, isMasked); });
+    ifThenElse(
+        masked, [&] { computeProbabilities(block.begin, true); },
+        [&] { computeProbabilities(block.begin, false); });
     StoreSharedOp::create(b, scores, probabilitiesTile);
     LoadRowsOp::create(b, delta, place, rows, f32(0), rowDelta);
     FillOp::create(b, scores, f32(0));
     mma(scores, dOutTile, valueTile, /*transposeA=*/false, /*transposeB=*/true);
     LoadSharedOp::create(b, probabilitiesTile, probabilities);
-    withAndWithoutMask(masked, [&](bool isMasked) {
+    auto differentiate = [&](bool isMasked) {
       map({probabilities, rowDelta}, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
         // The operands come in the order of their layouts: the accumulator of the ins, its rows, the outs.
         Value p = elements[0],
@@ -360,13 +365,16 @@ void FusedKernel::step(const StreamedBlock &block) {
         Value isDropped = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, p, f32(0));
         return {arith::SelectOp::create(b, isDropped, f32(0), dS)};
       });
-    });
+    };
+    ifThenElse(masked, [&] { differentiate(true); }, [&] { differentiate(false); });
     StoreSharedOp::create(b, scores, dScoresTile);
   } else {
     LoadRowsOp::create(b, delta, place, rows, f32(0), rowDelta);
     FillOp::create(b, dScores, f32(0));
     mma(dScores, dOutTile, valueTile, /*transposeA=*/false, /*transposeB=*/true);
-    withAndWithoutMask(masked, [&](bool isMasked) { differentiateTile(block.begin, isMasked); });
+    ifThenElse(
+        masked, [&] { differentiateTile(block.begin, true); },
+        [&] { differentiateTile(block.begin, false); });
     StoreSharedOp::create(b, scores, probabilitiesTile);
     StoreSharedOp::create(b, dScores, dScoresTile);
   }

@@ -19,6 +19,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/ScoreBounds.h"
 #include "passes/TileKernel.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -35,21 +36,35 @@ public:
 
 private:
   void allocateStorage();
-  void step(Value keyBegin, Value nextKeyBegin, Value masked);
-  void applyRegions(Value keyBegin, Value masked);
+  void step(const StreamedBlock &block);
+  void applyRegions(const StreamedBlock &block);
   void softmax();
+  void addBlockSum();
   void finalise();
 
+  void takeFactors();
+  void approximateTanh();
   /// Whether scores stay q k^T, and the scale is a factor of the exponent.
-  bool foldsScale() { return op.getScore().empty() && op.getScaleOrDefault() > 0; }
+  bool foldsScale() { return op.getScore().empty() && scale > 0; }
   Value exp2(Value exponent);
   /// `max`, but 0 for a row without a key so far: -inf - -inf would be a NaN.
-  Value getShift(Value max);
+  Value getFinite(Value max) { return arith::SelectOp::create(b, isEmpty(max, f32(-INFINITY)), f32(0), max); }
+  /// What scores are multiplied by to be exponents of 2.
+  Value toBase2() { return f32(scoreFactor * llvm::numbers::log2e); }
   Value isEmpty(Value rowValue, Value empty) {
     return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowValue, empty);
   }
 
   ImplicitLocOpBuilder &host;
+  /// What q k^T is multiplied by before the score region, and the numbers in `scores` to be scores.
+  double scale, scoreFactor = 1;
+  /// Whether the scores are so small that their exponentials need no maximum: `scores` are exponents of 2
+  /// then.
+  bool isBounded = false;
+  /// A score region for |q k^T| <= nearBound, in place of which a cheaper one is right for q k^T itself; may
+  /// be null.
+  std::unique_ptr<Region> nearScore;
+  double nearBound = 0;
   Value hostOut, hostLse, out, lse;
   // The block of the grid.
   Value split, batch, head, kvHead, begin;
@@ -57,18 +72,116 @@ private:
   Value keyEnd;
   // Storage.
   Value queryTile, keyTile, valueTile, scoresTile;
-  Value scores, probabilities, output, rowMax, rowSum, blockSum, rescale;
+  Value scores, probabilities, output, rowMax, rowShift, rowSum, blockSum, rescale;
 };
 } // namespace
 
 ForwardKernel::ForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
                              const TileLoweringOptions &options)
-    : OnlineTileKernel(host, op, name, options), host(host) {
+    : OnlineTileKernel(host, op, name, options), host(host), scale(op.getScaleOrDefault()) {
+  takeFactors();
+  approximateTanh();
   int64_t leading = op.getSchedule().getKvSplits() > 1 ? 1 : 0;
   hostOut = allocateResult(host, op.getResult(0), op.getQuery(), leading);
   hostLse = allocateResult(host, op.getResult(1), op.getQuery(), leading);
   out = addParameter(hostOut, "out");
   lse = addParameter(hostLse, "lse");
+}
+
+/// Sums of exponentials of 2 up to this one are far from the ends of f32.
+static constexpr double kMaxExponent = 80;
+
+/// The constant that `value` is `factor` times; 1 without one.
+static double takeFactor(Value value, Value &factor) {
+  factor = value;
+  Operation *op = value.getDefiningOp();
+  FloatAttr constant;
+  if (!isa_and_nonnull<arith::MulFOp, arith::DivFOp>(op) ||
+      !matchPattern(op->getOperand(1), m_Constant(&constant)) || !constant.getType().isF32())
+    return 1;
+  double number = constant.getValueAsDouble();
+  factor = op->getOperand(0);
+  return isa<arith::MulFOp>(op) ? number : 1 / number;
+}
+
+/// A constant that the score region multiplies its argument by goes into the scale, and one that it
+/// multiplies its result by into the exponent: neither costs an instruction then. The scale and an addition
+/// become one instruction.
+void ForwardKernel::takeFactors() {
+  if (op.getScore().empty()) {
+    if (scale > 0)
+      scoreFactor = scale;
+    return;
+  }
+  auto isUsable = [](double factor) { return factor >= 0x1p-60 && factor <= 0x1p60; };
+  Block &region = op.getScore().front();
+  Value argument = region.getArgument(0), source;
+  while (argument.hasOneUse()) {
+    Operation *user = *argument.user_begin();
+    double factor = user->getNumResults() == 1 ? takeFactor(user->getResult(0), source) : 1;
+    if (user->getNumResults() != 1 || source != argument || !isUsable(std::abs(scale * factor)))
+      break;
+    scale *= factor;
+    user->getResult(0).replaceAllUsesWith(argument);
+    user->erase();
+  }
+  if (argument.hasOneUse() && isa<arith::AddFOp, arith::SubFOp>(*argument.user_begin())) {
+    Operation *user = *argument.user_begin();
+    bool isSub = isa<arith::SubFOp>(user), isFirst = user->getOperand(0) == argument;
+    ImplicitLocOpBuilder builder(user->getLoc(), user);
+    Value factor = arith::ConstantOp::create(
+        builder, builder.getF32FloatAttr(static_cast<float>(isSub && !isFirst ? -scale : scale)));
+    Value other = user->getOperand(isFirst ? 1 : 0);
+    if (isSub && isFirst)
+      other = arith::NegFOp::create(builder, other);
+    user->getResult(0).replaceAllUsesWith(math::FmaOp::create(builder, argument, factor, other));
+    user->erase();
+    scale = 1;
+  }
+  Operation *yield = region.getTerminator();
+  double factor = takeFactor(yield->getOperand(0), source);
+  if (isUsable(factor)) {
+    scoreFactor = factor;
+    yield->setOperand(0, source);
+  }
+  // f16 holds no such exponentials, and in f32 the rounding of the exponents would show.
+  FloatInterval bounds = getFloatInterval(yield->getOperand(0));
+  isBounded = elementType.isBF16() &&
+              std::max(-bounds.low, bounds.high) * scoreFactor * llvm::numbers::log2e <= kMaxExponent;
+}
+
+/// tanh(x) is computed by a unit that also computes the exponentials, and is what holds up a kernel with a
+/// soft cap. Where `afn` allows an approximation, blocks of small scores get a polynomial, with a relative
+/// error of 3.0e-4 up to |x| = 0.8; that of tanh.approx is 4.9e-4.
+void ForwardKernel::approximateTanh() {
+  if (op.getScore().empty())
+    return;
+  auto isApproximate = [](Operation *user) {
+    auto tanh = dyn_cast<math::TanhOp>(user);
+    return tanh && bitEnumContainsAll(tanh.getFastmath(), arith::FastMathFlags::afn);
+  };
+  Value argument = op.getScore().getArgument(0);
+  if (argument.use_empty() || !llvm::all_of(argument.getUsers(), isApproximate))
+    return;
+  nearScore = std::make_unique<Region>();
+  IRMapping mapping;
+  op.getScore().cloneInto(nearScore.get(), mapping);
+  nearBound = 0.8 / std::abs(scale);
+  for (Operation *user : llvm::make_early_inc_range(nearScore->getArgument(0).getUsers())) {
+    // It yields the exponent itself where nothing else is done to it.
+    bool isYielded = isBounded && nearScore->front().getTerminator()->getOperand(0) == user->getResult(0);
+    double factor = isYielded ? scoreFactor * llvm::numbers::log2e : 1;
+    ImplicitLocOpBuilder region(user->getLoc(), user);
+    auto coefficient = [&](double number, int power) -> Value {
+      return arith::ConstantOp::create(
+          region, region.getF32FloatAttr(static_cast<float>(factor * number * std::pow(scale, power))));
+    };
+    Value x = user->getOperand(0), square = arith::MulFOp::create(region, x, x);
+    Value series = math::FmaOp::create(region, square, coefficient(0.09357487, 5), coefficient(-0.324574, 3));
+    series = math::FmaOp::create(region, square, series, coefficient(0.99969676, 1));
+    user->getResult(0).replaceAllUsesWith(arith::MulFOp::create(region, x, series));
+    user->erase();
+  }
 }
 
 void ForwardKernel::allocateStorage() {
@@ -86,6 +199,8 @@ void ForwardKernel::allocateStorage() {
                                                     Layout::operand_a, scoresType.getWarps()));
   output = fragment("output", accumulatorType(blockM(), paddedValueDim, grid));
   rowMax = fragment("row_max", scoresType.getRowsType());
+  if (!elementType.isF32() && !isBounded)
+    rowShift = fragment("row_shift", scoresType.getRowsType());
   rowSum = fragment("row_sum", scoresType.getRowsType());
   blockSum = fragment("block_sum", scoresType.getRowsType());
   rescale = fragment("rescale", scoresType.getRowsType());
@@ -98,15 +213,11 @@ Value ForwardKernel::exp2(Value exponent) {
   return math::Exp2Op::create(b, exponent, flags);
 }
 
-Value ForwardKernel::getShift(Value max) {
-  return arith::SelectOp::create(b, isEmpty(max, f32(-INFINITY)), f32(0), max);
-}
-
-void ForwardKernel::step(Value keyBegin, Value nextKeyBegin, Value masked) {
+void ForwardKernel::step(const StreamedBlock &block) {
   // All keys are there; all threads are done with the values of the block before.
   CopyWaitOp::create(b, 0);
   gpu::BarrierOp::create(b);
-  copyRows(value, batch, kvHead, keyBegin, kvLen, valueTile);
+  copyRows(value, batch, kvHead, block.begin, kvLen, valueTile);
   CopyCommitOp::create(b);
   FillOp::create(b, scores, f32(0));
   mma(scores, queryTile, keyTile, /*transposeA=*/false, /*transposeB=*/true);
@@ -114,9 +225,9 @@ void ForwardKernel::step(Value keyBegin, Value nextKeyBegin, Value masked) {
   // All values are there; all threads are done with the keys.
   CopyWaitOp::create(b, 0);
   gpu::BarrierOp::create(b);
-  ifThen(isLess(nextKeyBegin, keyEnd), [&] { copyRows(key, batch, kvHead, nextKeyBegin, kvLen, keyTile); });
+  ifThen(isLess(block.next, keyEnd), [&] { copyRows(key, batch, kvHead, block.next, kvLen, keyTile); });
   CopyCommitOp::create(b);
-  applyRegions(keyBegin, masked);
+  applyRegions(block);
   softmax();
   if (elementType.isF32()) {
     StoreSharedOp::create(b, scores, scoresTile);
@@ -129,55 +240,103 @@ void ForwardKernel::step(Value keyBegin, Value nextKeyBegin, Value masked) {
 }
 
 /// Scale, score and mask of a block of scores.
-void ForwardKernel::applyRegions(Value keyBegin, Value masked) {
-  auto getPair = [&](ValueRange indices) {
-    Value queryIndex = named(add(begin, indices[0]), "q_idx"),
-          keyIndex = named(add(keyBegin, indices[1]), "kv_idx");
-    return std::pair(queryIndex, keyIndex);
+void ForwardKernel::applyRegions(const StreamedBlock &block) {
+  auto getQueryIndex = [&](ValueRange indices) { return named(add(begin, indices[0]), "q_idx"); };
+  auto getKeyIndex = [&](ValueRange indices) { return named(add(block.begin, indices[1]), "kv_idx"); };
+  auto multiply = [&](Value value, double factor) -> Value {
+    return factor == 1 ? value : arith::MulFOp::create(b, value, f32(factor)).getResult();
   };
-  if (!foldsScale())
+  auto applyScore = [&](Region &region, double scale, double factor) {
     map({}, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
-      Value s = arith::MulFOp::create(b, elements[0], f32(op.getScaleOrDefault()));
-      if (op.getScore().empty())
-        return {s};
-      auto [queryIndex, keyIndex] = getPair(indices);
-      return {inlineScore(s, batch, head, queryIndex, keyIndex)};
+      Value score = multiply(elements[0], scale);
+      if (!region.empty())
+        score = inlineScore(region, score, batch, head, getQueryIndex(indices), getKeyIndex(indices));
+      return {multiply(score, factor)};
     });
-  ifThen(masked, [&] {
-    map({}, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
-      auto [queryIndex, keyIndex] = getPair(indices);
-      Value keep = isLess(keyIndex, kvLen);
-      if (!op.getMask().empty())
-        keep = arith::AndIOp::create(b, keep, inlineMask(batch, head, queryIndex, keyIndex));
-      return {arith::SelectOp::create(b, keep, elements[0], f32(-INFINITY))};
+  };
+  double factor = isBounded ? scoreFactor * llvm::numbers::log2e : 1;
+  if (nearScore) {
+    Value isFar = any(scores, [&](ValueRange elements) -> Value {
+      return arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, math::AbsFOp::create(b, elements[0]),
+                                   f32(nearBound));
     });
-  });
+    bool isExponent =
+        isBounded && op.getScore().front().getTerminator()->getOperand(0).getDefiningOp<math::TanhOp>();
+    ifThenElse(
+        named(isFar, "is_far"), [&] { applyScore(op.getScore(), scale, factor); },
+        [&] { applyScore(*nearScore, 1, isExponent ? 1 : factor); });
+  } else if (!foldsScale()) {
+    applyScore(op.getScore(), scale, factor);
+  }
+  auto mask = [&](Value isMasked, function_ref<Value(ValueRange)> isKept) {
+    ifThen(isMasked, [&] {
+      map({}, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+        return {arith::SelectOp::create(b, isKept(indices), elements[0], f32(-INFINITY))};
+      });
+    });
+  };
+  if (block.masked)
+    mask(block.masked, [&](ValueRange indices) {
+      return inlineMask(batch, head, getQueryIndex(indices), getKeyIndex(indices));
+    });
+  mask(isLess(kvLen, add(block.begin, index(blockN()))),
+       [&](ValueRange indices) { return isLess(getKeyIndex(indices), kvLen); });
 }
 
 /// Turns scores into probabilities; updates the maximum, the sum and the output of each row.
 void ForwardKernel::softmax() {
+  if (isBounded) {
+    map({}, scores,
+        [&](ValueRange, ValueRange elements) -> SmallVector<Value> { return {exp2(elements[0])}; });
+    addBlockSum();
+    return;
+  }
   map(rowMax, rescale, [&](ValueRange, ValueRange elements) -> SmallVector<Value> { return {elements[0]}; });
   RowReduceOp::create(b, Combine::max, scores, rowMax, /*partial=*/false);
 
-  double scale = foldsScale() ? op.getScaleOrDefault() : 1.0;
-  Value toBase2 = f32(scale * llvm::numbers::log2e);
   map(rowMax, rescale, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-    Value shift = getShift(elements[0]);
-    return {exp2(arith::MulFOp::create(b, arith::SubFOp::create(b, elements[1], shift), toBase2))};
+    Value growth = arith::SubFOp::create(b, elements[1], getFinite(elements[0]));
+    return {exp2(arith::MulFOp::create(b, growth, toBase2()))};
   });
-  map(rowMax, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-    // Not one multiply-add: with a large maximum its product is rounded by more than the difference.
-    Value shift = getShift(elements[0]);
-    return {exp2(arith::MulFOp::create(b, arith::SubFOp::create(b, elements[1], shift), toBase2))};
+  if (elementType.isF32()) {
+    map(rowMax, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      Value difference = arith::SubFOp::create(b, elements[1], getFinite(elements[0]));
+      return {exp2(arith::MulFOp::create(b, difference, toBase2()))};
+    });
+  } else {
+    // One multiply-add an element. Its product with the maximum is rounded, by the same amount for all of the
+    // row: a factor of all its probabilities. Where that could be large the maximum is subtracted first,
+    // exactly.
+    map(rowMax, rowShift, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      return {arith::MulFOp::create(b, getFinite(elements[0]), toBase2())};
+    });
+    Value areLarge = any(rowShift, [&](ValueRange elements) -> Value {
+      return arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, math::AbsFOp::create(b, elements[0]),
+                                   f32(0x1p26));
+    });
+    ifThen(named(areLarge, "are_large"), [&] {
+      map(rowMax, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+        return {arith::SubFOp::create(b, elements[1], getFinite(elements[0]))};
+      });
+      FillOp::create(b, rowShift, f32(0));
+    });
+    map(rowShift, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      return {exp2(math::FmaOp::create(b, elements[1], toBase2(), arith::NegFOp::create(b, elements[0])))};
+    });
+  }
+  addBlockSum();
+  map(rescale, output, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    return {arith::MulFOp::create(b, elements[1], elements[0])};
   });
-  // The sum of the block first: one addition a block to a sum that may be long.
+}
+
+/// Adds the probabilities of a block: first to each other, so that there is one addition a block to a sum
+/// that may be long.
+void ForwardKernel::addBlockSum() {
   FillOp::create(b, blockSum, f32(0));
   RowReduceOp::create(b, Combine::add, scores, blockSum, /*partial=*/true);
   map({rescale, blockSum}, rowSum, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     return {math::FmaOp::create(b, elements[2], elements[0], elements[1])};
-  });
-  map(rescale, output, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-    return {arith::MulFOp::create(b, elements[1], elements[0])};
   });
 }
 
@@ -195,11 +354,11 @@ void ForwardKernel::finalise() {
                                            : arith::MulFOp::create(b, o, elements[1]).getResult();
     return {arith::SelectOp::create(b, isEmpty(sum, f32(0)), f32(0), normalised)};
   });
-  double scale = foldsScale() ? op.getScaleOrDefault() : 1.0;
   map(rowSum, rowMax, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-    Value l =
-        math::FmaOp::create(b, elements[1], f32(scale), math::LogOp::create(b, elements[0]).getResult());
-    return {arith::SelectOp::create(b, isEmpty(elements[0], f32(0)), f32(-INFINITY), l)};
+    Value sum = elements[0], max = elements[1];
+    Value logSum = math::LogOp::create(b, sum);
+    Value l = math::FmaOp::create(b, max, f32(scoreFactor), logSum);
+    return {arith::SelectOp::create(b, isEmpty(sum, f32(0)), f32(-INFINITY), l)};
   });
   Value rows = named(sub(qLen, begin), "q_rows");
   SmallVector<Value> place{batch, head, begin};
@@ -232,8 +391,10 @@ void ForwardKernel::build() {
 
   copyRows(query, batch, head, begin, qLen, queryTile);
   FillOp::create(b, output, f32(0));
-  FillOp::create(b, rowMax, f32(-INFINITY));
+  FillOp::create(b, rowMax, f32(isBounded ? 0 : -INFINITY));
   FillOp::create(b, rowSum, f32(0));
+  if (isBounded)
+    FillOp::create(b, rescale, f32(1));
   Streamed keys{"kv", index(0), kvLen, blockN()};
   if (split) {
     // Parts are whole blocks.
@@ -248,11 +409,7 @@ void ForwardKernel::build() {
         ifThen(isLess(first, keyEnd), [&] { copyRows(key, batch, kvHead, first, kvLen, keyTile); });
         CopyCommitOp::create(b);
       },
-      [&](const StreamedBlock &block) {
-        Value ragged = isLess(kvLen, add(block.begin, index(blockN())));
-        step(block.begin, block.next,
-             block.masked ? arith::OrIOp::create(b, block.masked, ragged).getResult() : ragged);
-      });
+      [&](const StreamedBlock &block) { step(block); });
   CopyWaitOp::create(b, 0);
   finalise();
 

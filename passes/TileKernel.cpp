@@ -95,6 +95,15 @@ Value TileKernel::isLess(Value lhs, Value rhs) {
   return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, lhs, rhs);
 }
 
+void TileKernel::ifThenElse(Value condition, function_ref<void()> body, function_ref<void()> otherwise) {
+  auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  body();
+  b.setInsertionPointToStart(branch.elseBlock());
+  otherwise();
+}
+
 void TileKernel::ifThen(Value condition, function_ref<void()> body) {
   auto ifOp = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
@@ -137,6 +146,14 @@ void TileKernel::map(ValueRange ins, ValueRange outs,
     OpBuilder::InsertionGuard guard(b);
     b.restoreInsertionPoint(builder.saveInsertionPoint());
     return body(indices, elements);
+  });
+}
+
+Value TileKernel::any(ValueRange ins, function_ref<Value(ValueRange)> body) {
+  return AnyOp::create(b, ins, [&](OpBuilder &builder, Location, ValueRange, ValueRange elements) {
+    OpBuilder::InsertionGuard guard(b);
+    b.restoreInsertionPoint(builder.saveInsertionPoint());
+    return body(elements);
   });
 }
 
@@ -380,10 +397,11 @@ BlockRanges OnlineTileKernel::evaluateRanges(Value batch, Value head, Value begi
   return BlockRanges::get(yield, inlineRanges(b, op.getRanges(), arguments, getInlining()));
 }
 
-Value OnlineTileKernel::inlineScore(Value score, Value batch, Value head, Value query, Value key) {
+Value OnlineTileKernel::inlineScore(Region &region, Value score, Value batch, Value head, Value query,
+                                    Value key) {
   SmallVector<Value> arguments{score, batch, head, query, key};
   llvm::append_range(arguments, captures);
-  return inlineRegion(b, op.getScore(), arguments, getInlining());
+  return inlineRegion(b, region, arguments, getInlining());
 }
 
 Value OnlineTileKernel::inlineMask(Value batch, Value head, Value query, Value key) {

@@ -61,6 +61,8 @@ public:
   }
   mlir::Value isLess(mlir::Value lhs, mlir::Value rhs);
   void ifThen(mlir::Value condition, llvm::function_ref<void()> body);
+  void ifThenElse(mlir::Value condition, llvm::function_ref<void()> body,
+                  llvm::function_ref<void()> otherwise);
   /// Takes the least significant digit of a mixed-radix work index.
   mlir::Value takeDigit(mlir::Value &work, mlir::Value base, llvm::StringRef name);
 
@@ -79,6 +81,9 @@ public:
   /// Computes elements of `outs` in place: `body(indices, elements)`, with the elements of ins and outs.
   void map(mlir::ValueRange ins, mlir::ValueRange outs,
            llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange, mlir::ValueRange)> body);
+
+  /// Whether `body(elements)` holds for any element that the warp has.
+  mlir::Value any(mlir::ValueRange ins, llvm::function_ref<mlir::Value(mlir::ValueRange)> body);
 
   mlir::ImplicitLocOpBuilder b;
 
@@ -152,8 +157,8 @@ protected:
 
   /// The regions, inside a map, for the pair (query, key), which may be one that is dropped, or lie beyond
   /// the lengths: captures are read out of bounds then, which kernels may.
-  mlir::Value inlineScore(mlir::Value score, mlir::Value batch, mlir::Value head, mlir::Value query,
-                          mlir::Value key);
+  mlir::Value inlineScore(mlir::Region &region, mlir::Value score, mlir::Value batch, mlir::Value head,
+                          mlir::Value query, mlir::Value key);
   mlir::Value inlineMask(mlir::Value batch, mlir::Value head, mlir::Value query, mlir::Value key);
   RegionInlining getInlining() { return getTileInlining(qLen, kvLen); }
 

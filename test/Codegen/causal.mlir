@@ -9,7 +9,12 @@
 // CHECK: SharedTile<bf16, 64, 128> key_tile(shared + 32768);
 // CHECK: for (int kv_begin = 0; kv_begin < kv_end; kv_begin += 64) {
 // CHECK: mma(scores, query_tile, transpose(key_tile));
-// CHECK: if (is_masked || kv_len < kv_block_end) {
+// CHECK: if (is_masked) {
+// CHECK: if (kv_len < kv_block_end) {
+// CHECK: const bool are_large = any([&](int row, float row_shift_value) {
+// CHECK-NEXT: return fabsf(row_shift_value) > 67108864.0f;
+// CHECK-NEXT: }, row_shift);
+// CHECK-NEXT: if (are_large) {
 // CHECK: probabilities = convert<bf16>(scores);
 // CHECK-NEXT: mma(output, probabilities, value_tile);
 // CHECK: store_via<kThreads, 128>(out.at(batch, head, q_begin)

@@ -177,6 +177,29 @@ func.func @f(%r: !attn_tile.fragment<64xf32, rows, 4x1>) {
 
 // -----
 
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %r: !attn_tile.fragment<128xf32, rows, 4x1>) -> i1 {
+  // expected-error @below {{expected rows of type '!attn_tile.fragment<64xf32, rows, 4x1>', got '!attn_tile.fragment<128xf32, rows, 4x1>' [AN1]}}
+  %any = attn_tile.any ins(%a, %r : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, !attn_tile.fragment<128xf32, rows, 4x1>) {
+  ^bb0(%row: index, %column: index, %s: f32, %m: f32):
+    %holds = arith.cmpf ogt, %s, %m : f32
+    attn_tile.yield %holds : i1
+  }
+  return %any : i1
+}
+
+// -----
+
+func.func @f(%r: !attn_tile.fragment<64xf32, rows, 4x1>) -> i1 {
+  // expected-error @below {{expected the region to yield 'i1', got 'f32' [AN2]}}
+  %any = attn_tile.any ins(%r : !attn_tile.fragment<64xf32, rows, 4x1>) {
+  ^bb0(%row: index, %s: f32):
+    attn_tile.yield %s : f32
+  }
+  return %any : i1
+}
+
+// -----
+
 func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %b: !attn_tile.fragment<64x32xf16, operand_a, 4x1>) {
   // expected-error @below {{of its shape and warps, got '!attn_tile.fragment<64x64xf32, accumulator, 4x1>' and '!attn_tile.fragment<64x32xf16, operand_a, 4x1>' [CV1]}}
   attn_tile.convert %a to %b : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, !attn_tile.fragment<64x32xf16, operand_a, 4x1>

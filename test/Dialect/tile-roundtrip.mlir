@@ -93,6 +93,13 @@ gpu.module @kernels {
       ^bb0(%row: index, %old_max: f32, %unused: f32):
         attn_tile.yield %old_max : f32
       }
+      // CHECK: %{{.*}} = attn_tile.any ins(%row_max : {{(!attn_tile.fragment)?}}<128xf32, rows, 4x1>) {
+      // CHECK-NEXT: ^bb0(%row: index, %{{.*}}: f32):
+      %any = attn_tile.any ins(%row_max : !rows) {
+      ^bb0(%row: index, %max: f32):
+        %is_empty = arith.cmpf oeq, %max, %minus_infinity : f32
+        attn_tile.yield %is_empty : i1
+      }
       // CHECK: attn_tile.row_reduce max %scores into %row_max : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 4x1>, {{(!attn_tile.fragment)?}}<128xf32, rows, 4x1>
       attn_tile.row_reduce max %scores into %row_max : !scores, !rows
       attn_tile.map ins(%row_max : !rows) outs(%rescale, %row_sum : !rows, !rows) {

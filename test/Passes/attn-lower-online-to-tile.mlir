@@ -31,9 +31,13 @@
 // CHECK: arith.select
 // CHECK: attn_tile.row_reduce max %scores into %row_max :
 // CHECK: attn_tile.map ins(%row_max
-// CHECK: attn_tile.map ins(%row_max
+// CHECK: attn_tile.map ins(%row_max{{.*}}outs(%row_shift
+// CHECK: %[[LARGE:.*]] = attn_tile.any ins(%row_shift
+// CHECK: scf.if %[[LARGE]]
+// CHECK: attn_tile.map ins(%row_max{{.*}}outs(%scores
 // CHECK: arith.subf
-// CHECK: arith.mulf
+// CHECK: attn_tile.map ins(%row_shift{{.*}}outs(%scores
+// CHECK: math.fma
 // CHECK: math.exp2 {{.*}} fastmath<afn>
 // CHECK: attn_tile.row_reduce add %scores into %block_sum partial
 // CHECK: attn_tile.map ins(%rescale, %block_sum : {{.*}} outs(%row_sum
@@ -95,20 +99,109 @@ func.func @f32(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
 
 // -----
 
-// A score: the scale is applied first, and reads of captures are clamped into bounds.
+// A score: the scale and the addition are one instruction.
 !t = tensor<1x8x?x64xf16>
 !l = tensor<1x8x?xf32>
 // CHECK-LABEL: gpu.func @score_forward(
 // CHECK: attn_tile.map outs(%scores
-// CHECK: %[[X:.*]] = arith.mulf %{{.*}}, %cst
-// CHECK: memref.load
-// CHECK: arith.addf %[[X]]
+// CHECK: %[[TERM:.*]] = memref.load
+// CHECK: %[[SCALE:.*]] = arith.constant 1.250000e-01 : f32
+// CHECK: math.fma %{{.*}}, %[[SCALE]], %[[TERM]]
 func.func @score(%q: !t, %k: !t, %v: !t, %bias: tensor<8x?xf32>) -> (!t, !l) {
   %out, %lse = attn.online_attention forward %q, %k, %v captures(%bias : tensor<8x?xf32>) schedule(<block_m = 64, block_n = 32, warps = 4>)
     score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
       %term = tensor.extract %bias[%h, %kv_idx] : tensor<8x?xf32>
       %sum = arith.addf %s, %term : f32
       attn.yield %sum : f32
+    } : (!t, !t, !t) -> (!t, !l)
+  return %out, %lse : !t, !l
+}
+
+// -----
+
+// What a score multiplies its argument by goes into the scale (0.125 / 50), what it multiplies its result by (8) into the exponent
+// (8 log2 e). A negative factor of the result stays: the maximum would be a minimum.
+!t = tensor<1x8x?x64xf16>
+!l = tensor<1x8x?xf32>
+// CHECK-LABEL: gpu.func @factors_forward(
+// CHECK: attn_tile.map outs(%scores
+// CHECK: %[[SCALE:.*]] = arith.constant 2.500000e-03 : f32
+// CHECK: %[[X:.*]] = arith.mulf %{{.*}}, %[[SCALE]]
+// CHECK: %[[Y:.*]] = math.sin %[[X]]
+// CHECK: attn_tile.yield %[[Y]]
+// CHECK: arith.constant 11.54{{.*}} : f32
+func.func @factors(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
+  %out, %lse = attn.online_attention forward %q, %k, %v schedule(<block_m = 64, block_n = 32, warps = 4>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %fifty = arith.constant 50.0 : f32
+      %eight = arith.constant 8.0 : f32
+      %x = arith.divf %s, %fifty : f32
+      %y = math.sin %x : f32
+      %z = arith.mulf %y, %eight : f32
+      attn.yield %z : f32
+    } : (!t, !t, !t) -> (!t, !l)
+  return %out, %lse : !t, !l
+}
+// CHECK-LABEL: gpu.func @negative_factor_forward(
+// CHECK: attn_tile.map outs(%scores
+// CHECK: %[[Y:.*]] = math.sin
+// CHECK-NEXT: %[[Z:.*]] = arith.mulf %[[Y]]
+// CHECK-NEXT: attn_tile.yield %[[Z]]
+func.func @negative_factor(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
+  %out, %lse = attn.online_attention forward %q, %k, %v schedule(<block_m = 64, block_n = 32, warps = 4>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %eight = arith.constant -8.0 : f32
+      %y = math.sin %s : f32
+      %z = arith.mulf %y, %eight : f32
+      attn.yield %z : f32
+    } : (!t, !t, !t) -> (!t, !l)
+  return %out, %lse : !t, !l
+}
+
+// -----
+
+// Bounded scores need no maximum, and where tanh may be approximated blocks of small scores get a polynomial in q k^T.
+!t = tensor<1x8x?x64xbf16>
+!l = tensor<1x8x?xf32>
+// CHECK-LABEL: gpu.func @soft_cap_forward(
+// CHECK-NOT: attn_tile.row_reduce max
+// CHECK: %[[FAR:.*]] = attn_tile.any ins(%scores
+// CHECK: math.absf
+// CHECK: scf.if %[[FAR]] {
+// CHECK: math.tanh {{.*}} fastmath<afn>
+// CHECK: } else {
+// CHECK: attn_tile.map outs(%scores
+// CHECK-NEXT: ^bb0({{.*}}, %[[X:.*]]: f32):
+// CHECK: %[[SQUARE:.*]] = arith.mulf %[[X]], %[[X]]
+// CHECK: %[[INNER:.*]] = math.fma %[[SQUARE]],
+// CHECK: %[[SERIES:.*]] = math.fma %[[SQUARE]], %[[INNER]],
+// CHECK: %[[T:.*]] = arith.mulf %[[X]], %[[SERIES]]
+// CHECK: attn_tile.yield %[[T]]
+// CHECK: math.exp2 %{{.*}} fastmath<afn>
+func.func @soft_cap(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
+  %out, %lse = attn.online_attention forward %q, %k, %v schedule(<block_m = 64, block_n = 32, warps = 4>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %cap = arith.constant 30.0 : f32
+      %x = arith.divf %s, %cap : f32
+      %t = math.tanh %x fastmath<afn> : f32
+      %z = arith.mulf %t, %cap : f32
+      attn.yield %z : f32
+    } : (!t, !t, !t) -> (!t, !l)
+  return %out, %lse : !t, !l
+}
+// Without afn tanh is what it is; a cap of 60 is too large for exponentials without a maximum.
+// CHECK-LABEL: gpu.func @accurate_soft_cap_forward(
+// CHECK-NOT: attn_tile.any ins(%scores
+// CHECK: math.tanh
+// CHECK: attn_tile.row_reduce max
+func.func @accurate_soft_cap(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
+  %out, %lse = attn.online_attention forward %q, %k, %v schedule(<block_m = 64, block_n = 32, warps = 4>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %cap = arith.constant 60.0 : f32
+      %x = arith.divf %s, %cap : f32
+      %t = math.tanh %x : f32
+      %z = arith.mulf %t, %cap : f32
+      attn.yield %z : f32
     } : (!t, !t, !t) -> (!t, !l)
   return %out, %lse : !t, !l
 }

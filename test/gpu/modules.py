@@ -156,6 +156,13 @@ SOFT_CAP = """
       %r = arith.mulf %t, %cap : f32
       attn.yield %r : f32"""
 
+SOFT_CAP_AFN = """
+      %cap = arith.constant 4.5 : f32
+      %x = arith.divf %s, %cap : f32
+      %t = math.tanh %x fastmath<afn> : f32
+      %r = arith.mulf %t, %cap : f32
+      attn.yield %r : f32"""
+
 MODS = {
     "plain": Mod(),
     "causal": Mod(mask=CAUSAL, torch_mask=causal),
@@ -253,6 +260,14 @@ MODS = {
         captures=(Capture("cap", "f32", lambda shape, generator: 1.75),),
         score=SOFT_CAP,
         torch_score=lambda s, b, h, q, k, n, cap: cap * torch.tanh(s / cap),
+    ),
+    # An approximated tanh with a constant cap: blocks whose scores are all small get a polynomial, the others not; bounded scores get
+    # no maximum.
+    "soft_cap_afn": Mod(
+        score=SOFT_CAP_AFN,
+        mask=CAUSAL,
+        torch_score=lambda s, b, h, q, k, n: 4.5 * torch.tanh(s / 4.5),
+        torch_mask=causal,
     ),
     "soft_cap_causal": Mod(
         captures=(Capture("cap", "f32", lambda shape, generator: 1.75),),

@@ -64,4 +64,23 @@ __device__ __forceinline__ void map(Function &&function, Operands &...operands) 
   }
 }
 
+/// Remembers whether a function was ever true.
+template <typename Function>
+struct Remembered {
+  Function &function;
+  bool holds = false;
+  template <typename... Arguments>
+  __device__ __forceinline__ void operator()(Arguments... arguments) {
+    holds |= function(arguments...);
+  }
+};
+
+/// Whether the function, called as by map, is true for one of the elements that the warp holds.
+template <typename Function, typename... Operands>
+__device__ __forceinline__ bool any(Function &&function, Operands &...operands) {
+  Remembered<Function> remembered{function};
+  map(remembered, operands...);
+  return __any_sync(0xffffffff, remembered.holds);
+}
+
 } // namespace attn

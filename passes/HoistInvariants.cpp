@@ -1,0 +1,62 @@
+//===- HoistInvariants.cpp - --attn-tile-hoist-invariants --------------------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/AttnTileDialect.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace attn;
+
+namespace attn {
+#define GEN_PASS_DEF_HOISTINVARIANTSPASS
+#include "passes/Passes.h.inc"
+} // namespace attn
+
+/// Whether the kernel reads the same from `buffer` all the time: a parameter that it only reads.
+static bool isOnlyRead(Value buffer) {
+  auto parameter = dyn_cast<BlockArgument>(buffer);
+  return parameter && isa<gpu::GPUFuncOp>(parameter.getOwner()->getParentOp()) &&
+         llvm::all_of(buffer.getUsers(), llvm::IsaPred<memref::LoadOp, memref::DimOp>);
+}
+
+/// Whether `op` may be computed earlier, and where it would not have been.
+static bool canMove(Operation *op) {
+  // The load of a kernel checks its position (codegen/device/attn/scalar.cuh).
+  if (auto load = dyn_cast<memref::LoadOp>(op))
+    return isOnlyRead(load.getMemRef());
+  return !op->hasTrait<OpTrait::ConstantLike>() && isPure(op);
+}
+
+namespace {
+struct HoistInvariantsPass : attn::impl::HoistInvariantsPassBase<HoistInvariantsPass> {
+  void runOnOperation() override {
+    getOperation()->walk([&](tile::MapOp map) {
+      // Only what a map computes moves, from one operation around it to the next.
+      llvm::SmallPtrSet<Operation *, 8> moved;
+      for (Operation *around = map; !isa<gpu::GPUFuncOp>(around); around = around->getParentOp()) {
+        for (Region &region : around->getRegions())
+          moveLoopInvariantCode(
+              &region,
+              [&](Value value, Region *) {
+                return !around->isAncestor(value.getParentBlock()->getParentOp());
+              },
+              [&](Operation *op, Region *) { return (around == map || moved.contains(op)) && canMove(op); },
+              [&](Operation *op, Region *) {
+                op->moveBefore(around);
+                moved.insert(op);
+              });
+        if (moved.empty())
+          return;
+      }
+    });
+  }
+};
+} // namespace
