@@ -4,16 +4,16 @@
 gpu.module @functions {
   // What holds for some thread of the block, and for all.
   // CHECK-LABEL: bool votes(const bool c) {
-  // CHECK-NEXT:    const bool any = __syncthreads_or(c);
+  // CHECK-NEXT:    const bool one = __syncthreads_or(c);
   // CHECK-NEXT:    const bool all = __syncthreads_and(c);
   // CHECK-NEXT:    const bool some = !all;
-  // CHECK-NEXT:    return any && some;
+  // CHECK-NEXT:    return one && some;
   gpu.func @votes(%c: i1) -> i1 {
-    %any = gpu.all_reduce or %c uniform {} : (i1) -> i1
+    %one = gpu.all_reduce or %c uniform {} : (i1) -> i1
     %all = gpu.all_reduce and %c uniform {} : (i1) -> i1
     %true = arith.constant true
     %some = arith.xori %all, %true : i1
-    %0 = arith.andi %any, %some : i1
+    %0 = arith.andi %one, %some : i1
     gpu.return %0 : i1
   }
 

@@ -358,8 +358,8 @@ func.func @limit(%q: !t, %limit: tensor<i64>) -> !t {
 // CHECK: %[[BIT:.*]] = arith.remsi %[[ENTRY]],
 // CHECK: %[[FULL:.*]] = arith.cmpi eq, %[[BIT]],
 // CHECK: %[[MASKED:.*]] = arith.xori %[[FULL]],
-// CHECK: arith.ori %[[MASKED]],
 // CHECK: attn_tile.copy_wait
+// CHECK: scf.if %[[MASKED]] {
 func.func @listed(%q: !q, %ids: tensor<?x?xi32>) -> !q {
   %lists = attn.block_lists %q, %q captures(%ids : tensor<?x?xi32>) blocks(128, 128)
     mask(%b: index, %h: index, %i: index, %j: index) {
