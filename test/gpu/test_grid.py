@@ -42,6 +42,8 @@ def test_dims(compiled, type, mod, dims, direction):
 @pytest.mark.parametrize("mod", [name for name in MODS if name not in ("plain", "causal")])
 @pytest.mark.parametrize("type", ("bf16", "f32"))
 def test_mods(compiled, type, mod, direction):
+    if type == "f32" and mod.endswith("_afn"):
+        pytest.skip("an approximation is asked for, which shows in f32")
     attention = Attention(type, 4, 2, 64, 64, MODS[mod])
     run(compiled, attention, ALL_LENGTHS if type == "bf16" else SOME_LENGTHS, direction == "backward", batch=3)
 
