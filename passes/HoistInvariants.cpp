@@ -6,8 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialect/AttnTileDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 #include "passes/Passes.h"
@@ -35,10 +37,27 @@ static bool canMove(Operation *op) {
   return !op->hasTrait<OpTrait::ConstantLike>() && isPure(op);
 }
 
+/// x / y, where `arcp` allows it and y is the same for all elements, becomes x * (1 / y): one division then.
+static void multiplyByReciprocal(arith::DivFOp division, tile::MapOp map) {
+  Value divisor = division.getRhs();
+  if (!bitEnumContainsAll(division.getFastmath(), arith::FastMathFlags::arcp) ||
+      map->isAncestor(divisor.getParentBlock()->getParentOp()))
+    return;
+  ImplicitLocOpBuilder b(division.getLoc(), division.getContext());
+  b.setInsertionPointToStart(&map->getParentOfType<gpu::GPUFuncOp>().getBody().front());
+  Value one = arith::ConstantOp::create(b, b.getFloatAttr(divisor.getType(), 1));
+  b.setInsertionPoint(division);
+  Value reciprocal = arith::DivFOp::create(b, one, divisor);
+  division.replaceAllUsesWith(
+      arith::MulFOp::create(b, division.getLhs(), reciprocal, division.getFastmath()).getResult());
+  division.erase();
+}
+
 namespace {
 struct HoistInvariantsPass : attn::impl::HoistInvariantsPassBase<HoistInvariantsPass> {
   void runOnOperation() override {
     getOperation()->walk([&](tile::MapOp map) {
+      map.walk([&](arith::DivFOp division) { multiplyByReciprocal(division, map); });
       // Only what a map computes moves, from one operation around it to the next.
       llvm::SmallPtrSet<Operation *, 8> moved;
       for (Operation *around = map; !isa<gpu::GPUFuncOp>(around); around = around->getParentOp()) {

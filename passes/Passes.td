@@ -246,7 +246,8 @@ def HoistInvariantsPass : Pass<"attn-tile-hoist-invariants", "::mlir::gpu::GPUMo
   let description = [{
     What an `attn_tile.map` computes without its indices and elements moves before it, and on, out of each loop and condition
     around it that it does not depend on: the slope of a head becomes one load a block of the grid instead of one an element.
-    Loads are of buffers that the kernel only reads. Constants stay where they are.
+    Loads are of buffers that the kernel only reads. Constants stay where they are. A division by such a value with
+    `fastmath<arcp>` becomes a multiplication by its reciprocal.
 
     ```mlir
     attn_tile.map outs(%scores) {

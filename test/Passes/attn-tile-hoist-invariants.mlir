@@ -54,4 +54,25 @@ gpu.module @kernels {
     memref.store %zero, %written[%at] : memref<?xf32>
     gpu.return
   }
+
+  // One division for all elements, where arcp allows it.
+  // CHECK-LABEL: gpu.func @reciprocal(
+  // CHECK: %[[RECIPROCAL:.*]] = arith.divf %cst{{.*}}, %[[CAP:.*]] : f32
+  // CHECK-NEXT: scf.if
+  // CHECK-NEXT: attn_tile.map
+  // CHECK-NEXT: ^bb0({{.*}}, %[[S:.*]]: f32):
+  // CHECK-NEXT: %[[X:.*]] = arith.mulf %[[S]], %[[RECIPROCAL]] fastmath<arcp>
+  // CHECK-NEXT: arith.divf %[[X]], %[[CAP]] : f32
+  gpu.func @reciprocal(%cap: f32, %condition: i1) kernel {
+    %scores = attn_tile.fragment_alloc "scores" : !scores
+    scf.if %condition {
+      attn_tile.map outs(%scores : !scores) {
+      ^bb0(%row: index, %column: index, %s: f32):
+        %x = arith.divf %s, %cap fastmath<arcp> : f32
+        %y = arith.divf %x, %cap : f32
+        attn_tile.yield %y : f32
+      }
+    }
+    gpu.return
+  }
 }

@@ -106,8 +106,8 @@ static LogicalResult checkReport(const std::string &log, const Options &options)
   return success(problems.empty());
 }
 
-static LogicalResult compile(const std::string &source, StringRef arch, const Options &options,
-                             llvm::raw_ostream &os) {
+static LogicalResult compile(const std::string &source, StringRef arch, int32_t optimization,
+                             const Options &options, llvm::raw_ostream &os) {
   StatusOr<std::shared_ptr<Nvrtc>> nvrtc = openNvrtc();
   if (!nvrtc.ok())
     return fail(nvrtc.getMessage());
@@ -117,7 +117,7 @@ static LogicalResult compile(const std::string &source, StringRef arch, const Op
   for (const cuda::EmbeddedHeader &header : cuda::getDeviceHeaders())
     request.headers.push_back({header.name, header.text});
   request.arch = arch.str();
-  request.options = KernelCompilerOptions::getDefaultOptions();
+  request.options = KernelCompilerOptions().getModuleOptions(optimization);
   request.wantPtx = options.action == Output::Ptx;
   std::string log;
   StatusOr<NvrtcOutput> output = (*nvrtc)->compile(request, &log);
@@ -142,6 +142,23 @@ static LogicalResult setTarget(ModuleOp module, const Options &options) {
   target.arch = options.arch;
   pm.addPass(createSetTargetPass(target));
   return pm.run(module);
+}
+
+/// The level of the assembler that the kernels want: one file of machine code has one, the runtime compiles
+/// each module for itself.
+static int32_t getOptimization(ModuleOp module) {
+  llvm::SmallSetVector<int64_t, 4> levels;
+  module.walk([&](gpu::GPUFuncOp function) {
+    if (auto kernel = function->getAttrOfType<tile::KernelAttr>(tile::AttnTileDialect::getKernelAttrName()))
+      levels.insert(kernel.getOptimization());
+  });
+  if (levels.empty())
+    return 3;
+  int64_t level = *std::min_element(levels.begin(), levels.end());
+  if (levels.size() > 1)
+    llvm::errs() << "attn-translate: note: kernels that want different levels of ptxas are all compiled at "
+                 << level << "\n";
+  return static_cast<int32_t>(level);
 }
 
 static FailureOr<std::string> getArch(ModuleOp module, const Options &options) {
@@ -181,7 +198,7 @@ static LogicalResult translate(ModuleOp module, const Options &options, llvm::ra
     return success();
   }
   FailureOr<std::string> arch = getArch(module, options);
-  return failed(arch) ? failure() : compile(source, *arch, options, os);
+  return failed(arch) ? failure() : compile(source, *arch, getOptimization(lowered), options, os);
 }
 
 static int exitFailing(const Twine &message) {
