@@ -8,39 +8,55 @@
 #include "codegen/CompileCuda.h"
 #include "codegen/CodegenPasses.h"
 #include "codegen/LaunchPlanBuilder.h"
+#include "dialect/AttnDialect.h"
+#include "dialect/AttnTileDialect.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Pipelines.h"
 
 using namespace mlir;
 using namespace attn;
 
+/// Whether some call takes a way to lower that is not for all: static sizes may exclude it.
+static bool isEverTaken(ModuleOp module) {
+  bool isTaken = false;
+  module.walk([&](tile::TakeIfOp op) { isTaken |= !matchPattern(op.getCondition(), m_Zero()); });
+  return isTaken;
+}
+
 FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
                                                                 const CudaPipelineOptions &options) {
   SmallVector<OwningOpRef<ModuleOp>> lowered;
-  auto lower = [&](bool isLowered, bool aligned) -> LogicalResult {
+  auto lower = [&](bool isLowered, bool aligned, bool splitKv) -> LogicalResult {
     OwningOpRef<ModuleOp> copy = module.clone();
     PassManager pm(module.getContext());
     if (!isLowered) {
       CudaPipelineOptions own;
       own.copyOptionValuesFrom(options);
       own.aligned = aligned;
+      own.splitKv = splitKv;
       buildCudaPipeline(pm, own);
     }
     buildEmissionPipeline(pm);
     if (failed(pm.run(*copy)))
       return failure();
-    lowered.push_back(std::move(copy));
+    if (!splitKv || isEverTaken(*copy))
+      lowered.push_back(std::move(copy));
     return success();
   };
   if (!module.getOps<gpu::GPUModuleOp>().empty()) {
-    if (failed(lower(/*isLowered=*/true, /*aligned=*/false)))
+    if (failed(lower(/*isLowered=*/true, /*aligned=*/false, /*splitKv=*/false)))
       return failure();
     return lowered;
   }
-  if (options.aligned && failed(lower(/*isLowered=*/false, /*aligned=*/true)))
+  if (options.aligned && failed(lower(/*isLowered=*/false, /*aligned=*/true, /*splitKv=*/false)))
     return failure();
-  if (failed(lower(/*isLowered=*/false, /*aligned=*/false)))
+  if (failed(lower(/*isLowered=*/false, /*aligned=*/false, /*splitKv=*/false)))
+    return failure();
+  bool isForward = module.walk([](AttentionOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (isForward && options.aligned && options.kvSplits == 0 && !options.keyOuter &&
+      failed(lower(/*isLowered=*/false, /*aligned=*/true, /*splitKv=*/true)))
     return failure();
   return lowered;
 }

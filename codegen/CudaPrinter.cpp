@@ -126,6 +126,8 @@ void FunctionPrinter::printFor(scf::ForOp op) {
        << ";\n";
   StringRef variable = names.getName(op.getInductionVar());
   std::string step = getText(op.getStep());
+  if (op->hasAttr("unroll"))
+    os << "#pragma unroll\n";
   os << "for (" << getScalarType(op.getInductionVar().getType()) << ' ' << variable << " = "
      << getText(op.getLowerBound()) << "; " << variable << " < " << getText(op.getUpperBound()) << "; ";
   if (step == "1")

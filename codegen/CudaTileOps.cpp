@@ -35,10 +35,15 @@ static std::string getRowStride(const std::string &tensor, Value memref, int64_t
   return tensor + ".stride(" + llvm::utostr(dimension) + ")";
 }
 
-std::string FunctionPrinter::getRows(Value memref, ValueRange indices, Value rows) {
+std::string FunctionPrinter::getRows(Value memref, ValueRange indices, Value rows, Value group) {
   std::string tensor = getText(memref);
-  return getElementPlace(memref, indices).text + ", " +
-         getRowStride(tensor, memref, static_cast<int64_t>(indices.size()) - 1) + ", " + getText(rows);
+  int64_t dimension = static_cast<int64_t>(indices.size()) - 1;
+  std::string stride = getRowStride(tensor, memref, dimension);
+  if (!group)
+    return getElementPlace(memref, indices).text + ", " + stride + ", " + getText(rows);
+  return getElementPlace(memref, indices.drop_back()).text + ", PackedRows{" + getText(group) + ", " +
+         getText(indices.back()) + ", " + getRowStride(tensor, memref, dimension - 1) + ", " + stride +
+         "}, " + getText(rows);
 }
 
 /// Template arguments of a copy: threads, columns, and the alignment where it is not 16 bytes.
@@ -136,8 +141,8 @@ bool FunctionPrinter::printTileOp(Operation *op) {
       .Case([&](tile::CopyAsyncOp copy) {
         std::string tensor = getText(copy.getSource());
         os << "copy_async" << getCopyParameters(copy.getSource(), copy.getAligned()) << '('
-           << getText(copy.getTile()) << ", " << getRows(copy.getSource(), copy.getIndices(), copy.getRows())
-           << ");\n";
+           << getText(copy.getTile()) << ", "
+           << getRows(copy.getSource(), copy.getIndices(), copy.getRows(), copy.getGroup()) << ");\n";
         return true;
       })
       .Case([&](tile::CopyCommitOp) {
@@ -219,7 +224,8 @@ bool FunctionPrinter::printTileOp(Operation *op) {
         return true;
       })
       .Case([&](tile::StoreRowsOp store) {
-        os << "store_rows(" << getRows(store.getTarget(), store.getIndices(), store.getRows()) << ", "
+        os << "store_rows("
+           << getRows(store.getTarget(), store.getIndices(), store.getRows(), store.getGroup()) << ", "
            << getText(store.getFragment()) << ");\n";
         return true;
       })
@@ -230,7 +236,7 @@ bool FunctionPrinter::printTileOp(Operation *op) {
         return true;
       })
       .Case([&](tile::StoreOp store) {
-        std::string place = getRows(store.getTarget(), store.getIndices(), store.getRows());
+        std::string place = getRows(store.getTarget(), store.getIndices(), store.getRows(), store.getGroup());
         if (store.getVia())
           os << "store_via" << getCopyParameters(store.getTarget(), store.getAligned()) << '(' << place
              << ", " << getText(store.getFragment()) << ", " << getText(store.getVia()) << ");\n";

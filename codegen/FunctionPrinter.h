@@ -60,7 +60,8 @@ private:
   void printMma(tile::MmaOp op);
   void printRowReduce(tile::RowReduceOp op);
   /// "out.at(b, h, q_begin), out.stride(2), rows".
-  std::string getRows(mlir::Value memref, mlir::ValueRange indices, mlir::Value rows);
+  std::string getRows(mlir::Value memref, mlir::ValueRange indices, mlir::Value rows,
+                      mlir::Value group = mlir::Value());
 
   mlir::gpu::GPUFuncOp function;
   NameSelection names;

@@ -93,12 +93,13 @@ private:
   LogicalResult addWorkspace(memref::AllocOp op);
   LogicalResult addFill(linalg::FillOp op);
   LogicalResult addRequirement(cf::AssertOp op);
+  LogicalResult addTakeIf(tile::TakeIfOp op);
   LogicalResult addLaunch(gpu::LaunchFuncOp op);
   FailureOr<ArgumentSpec> getArgument(gpu::LaunchFuncOp op, Value value, Value inKernel);
   FailureOr<int32_t> addModule(gpu::GPUModuleOp module);
   FailureOr<Expr> getDim(Operation *op, Value buffer, int64_t dimension);
   FailureOr<Expr> getExpr(Operation *user, Value value);
-  void requireAlignment(Expr isAligned);
+  void addCondition(Expr condition);
 
   LaunchPlan &plan;
   func::FuncOp function;
@@ -286,11 +287,20 @@ LogicalResult VariantBuilder::addRequirement(cf::AssertOp op) {
 // Launches
 //===----------------------------------------------------------------------===//
 
-void VariantBuilder::requireAlignment(Expr isAligned) {
-  if (llvm::is_contained(conditions, isAligned))
+void VariantBuilder::addCondition(Expr condition) {
+  if (llvm::is_contained(conditions, condition))
     return;
-  conditions.push_back(isAligned);
-  variant.condition = conditions.size() == 1 ? isAligned : Expr::min(variant.condition, isAligned);
+  conditions.push_back(condition);
+  variant.condition = conditions.size() == 1 ? condition : Expr::min(variant.condition, condition);
+}
+
+LogicalResult VariantBuilder::addTakeIf(tile::TakeIfOp op) {
+  FailureOr<Expr> condition = getExpr(op, op.getCondition());
+  if (failed(condition))
+    return failure();
+  addCondition(*condition);
+  variant.name = op.getName().str();
+  return success();
 }
 
 FailureOr<ArgumentSpec> VariantBuilder::getArgument(gpu::LaunchFuncOp op, Value value, Value inKernel) {
@@ -298,12 +308,12 @@ FailureOr<ArgumentSpec> VariantBuilder::getArgument(gpu::LaunchFuncOp op, Value 
   bool isAligned = isAccessedAligned(inKernel);
   if (auto it = parameters.find(buffer); it != parameters.end()) {
     if (isAligned)
-      requireAlignment(Expr::parameterAligned(it->second, kAccessBytes));
+      addCondition(Expr::parameterAligned(it->second, kAccessBytes));
     return ArgumentSpec::parameter(it->second);
   }
   if (auto it = results.find(buffer); it != results.end()) {
     if (isAligned)
-      requireAlignment(Expr::resultAligned(it->second, kAccessBytes));
+      addCondition(Expr::resultAligned(it->second, kAccessBytes));
     return ArgumentSpec::result(it->second);
   }
   if (auto it = workspaces.find(buffer); it != workspaces.end()) {
@@ -402,6 +412,7 @@ LogicalResult VariantBuilder::visit(Operation *op) {
       .Case([&](linalg::FillOp fill) { return addFill(fill); })
       .Case([&](cf::AssertOp assertion) { return addRequirement(assertion); })
       .Case([&](gpu::LaunchFuncOp launch) { return addLaunch(launch); })
+      .Case([&](tile::TakeIfOp takeIf) { return addTakeIf(takeIf); })
       .Case([&](memref::DimOp dim) -> LogicalResult {
         std::optional<int64_t> dimension = dim.getConstantIndex();
         if (!dimension)
@@ -439,8 +450,11 @@ LogicalResult VariantBuilder::addBody() {
   for (Operation &op : function.getBody().front())
     if (failed(visit(&op)))
       return failure();
-  variant.name = conditions.empty() ? "any" : "aligned";
-  plan.variants.push_back(std::move(variant));
+  // What is for some calls is asked for before what is for all.
+  bool isSpecial = !variant.name.empty();
+  if (!isSpecial)
+    variant.name = conditions.empty() ? "any" : "aligned";
+  plan.variants.insert(isSpecial ? plan.variants.begin() : plan.variants.end(), std::move(variant));
   return success();
 }
 

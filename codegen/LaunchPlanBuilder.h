@@ -17,7 +17,8 @@
 //   | `zeroed` of the workspace or result                 | | cf.assert | requirement | | gpu.launch_func |
 //   launch                                              |
 //
-// memref.cast and memref.dealloc mean nothing. Anything else is an error on the operation.
+// attn_tile.take_if is a condition of the variant, which then stands before those without one. memref.cast
+// and memref.dealloc mean nothing. Anything else is an error on the operation.
 //
 //===----------------------------------------------------------------------===//
 

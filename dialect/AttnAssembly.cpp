@@ -109,11 +109,11 @@ struct ParsedAttention {
   SmallVector<OpAsmParser::UnresolvedOperand, 4> captures;
   SmallVector<Type, 4> captureTypes;
   /// None or one.
-  SmallVector<OpAsmParser::UnresolvedOperand, 1> blockLists;
+  SmallVector<OpAsmParser::UnresolvedOperand, 1> blockLists, splits;
   SmallVector<Type, 1> blockListsTypes;
   SMLoc operandsLoc;
 
-  /// The last two segments of operands.
+  /// The segments of operands behind those that are parsed first.
   int32_t numCaptures() const { return static_cast<int32_t>(captures.size()); }
   int32_t numBlockLists() const { return static_cast<int32_t>(blockLists.size()); }
 };
@@ -193,6 +193,9 @@ static ParseResult parseBody(OpAsmParser &parser, OperationState &result, Parsed
         parser.parseCustomAttributeWithFallback(schedule) || parser.parseRParen())
       return failure();
     result.addAttribute("schedule", schedule);
+    if (succeeded(parser.parseOptionalKeyword("splits")) &&
+        (parser.parseLParen() || parser.parseOperand(parsed.splits.emplace_back()) || parser.parseRParen()))
+      return failure();
   }
   for (StringRef keyword : regions)
     if (parseRegion(parser, result, keyword, parsed))
@@ -209,7 +212,9 @@ static ParseResult parseTypes(OpAsmParser &parser, OperationState &result, const
   return failure(
       parser.resolveOperands(parsed.operands, type.getInputs(), parsed.operandsLoc, result.operands) ||
       parser.resolveOperands(parsed.captures, parsed.captureTypes, parsed.operandsLoc, result.operands) ||
-      parser.resolveOperands(parsed.blockLists, parsed.blockListsTypes, parsed.operandsLoc, result.operands));
+      parser.resolveOperands(parsed.blockLists, parsed.blockListsTypes, parsed.operandsLoc,
+                             result.operands) ||
+      parser.resolveOperands(parsed.splits, parser.getBuilder().getIndexType(), result.operands));
 }
 
 static ParseResult expectOperands(OpAsmParser &parser, const ParsedAttention &parsed, ArrayRef<size_t> counts,
@@ -222,12 +227,15 @@ static ParseResult expectOperands(OpAsmParser &parser, const ParsedAttention &pa
 
 /// The operands that have no syntax of their own.
 static OperandRange getLeadingOperands(AttentionOpInterface op) {
-  return op->getOperands().drop_back(op.getCaptures().size() + (op.getBlockLists() ? 1 : 0));
+  auto online = dyn_cast<OnlineAttentionOp>(op.getOperation());
+  size_t splits = online && online.getSplits() ? 1 : 0;
+  return op->getOperands().drop_back(op.getCaptures().size() + (op.getBlockLists() ? 1 : 0) + splits);
 }
 
 static void printBody(OpAsmPrinter &p, Operation *op, ValueRange operands, ValueRange captures,
                       FloatAttr scale, Value blockLists, DenseI64ArrayAttr blocks, ScheduleAttr schedule,
-                      ArrayRef<std::pair<StringRef, Region *>> regions, ArrayRef<StringRef> elidedAttrs) {
+                      Value splits, ArrayRef<std::pair<StringRef, Region *>> regions,
+                      ArrayRef<StringRef> elidedAttrs) {
   p << ' ';
   p.printOperands(operands);
   if (!captures.empty()) {
@@ -249,6 +257,8 @@ static void printBody(OpAsmPrinter &p, Operation *op, ValueRange operands, Value
     p.printStrippedAttrOrType(schedule);
     p << ')';
   }
+  if (splits)
+    p << " splits(" << splits << ')';
   for (auto [keyword, region] : regions) {
     if (region->empty())
       continue;
@@ -284,7 +294,7 @@ ParseResult AttentionOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void AttentionOp::print(OpAsmPrinter &p) {
   printBody(p, *this, getLeadingOperands(*this), getCaptures(), getScaleAttr(), getBlockLists(),
-            getBlocksAttr(), {}, {{"score", &getScore()}, {"mask", &getMask()}},
+            getBlocksAttr(), {}, {}, {{"score", &getScore()}, {"mask", &getMask()}},
             {"scale", "blocks", getOperandSegmentSizeAttr()});
 }
 
@@ -302,7 +312,8 @@ ParseResult AttentionBackwardOp::parse(OpAsmParser &parser, OperationState &resu
 
 void AttentionBackwardOp::print(OpAsmPrinter &p) {
   printBody(p, *this, getLeadingOperands(*this), getCaptures(), getScaleAttr(), getBlockLists(),
-            getBlocksAttr(), {}, {{"score", &getScore()}, {"mask", &getMask()}, {"gradient", &getGradient()}},
+            getBlocksAttr(), {}, {},
+            {{"score", &getScore()}, {"mask", &getMask()}, {"gradient", &getGradient()}},
             {"scale", "blocks", getOperandSegmentSizeAttr()});
 }
 
@@ -320,9 +331,10 @@ ParseResult OnlineAttentionOp::parse(OpAsmParser &parser, OperationState &result
       expectOperands(parser, parsed, {3, 6}, "query, key, value and for a gradient lse, delta, d_out"))
     return failure();
   int32_t hasGradients = parsed.operands.size() == 6;
-  result.addAttribute(getOperandSegmentSizeAttr(), parser.getBuilder().getDenseI32ArrayAttr(
-                                                       {1, 1, 1, hasGradients, hasGradients, hasGradients,
-                                                        parsed.numCaptures(), parsed.numBlockLists()}));
+  result.addAttribute(getOperandSegmentSizeAttr(),
+                      parser.getBuilder().getDenseI32ArrayAttr(
+                          {1, 1, 1, hasGradients, hasGradients, hasGradients, parsed.numCaptures(),
+                           parsed.numBlockLists(), static_cast<int32_t>(parsed.splits.size())}));
   return parseTypes(parser, result, parsed);
 }
 
@@ -330,7 +342,7 @@ void OnlineAttentionOp::print(OpAsmPrinter &p) {
   p << ' ' << stringifyKernelKind(getKind());
   printBody(
       p, *this, getLeadingOperands(*this), getCaptures(), getScaleAttr(), getBlockLists(), getBlocksAttr(),
-      getSchedule(),
+      getSchedule(), getSplits(),
       {{"score", &getScore()}, {"mask", &getMask()}, {"gradient", &getGradient()}, {"ranges", &getRanges()}},
       {"kind", "scale", "blocks", "schedule", getOperandSegmentSizeAttr()});
 }
@@ -346,7 +358,7 @@ ParseResult BlockListsOp::parse(OpAsmParser &parser, OperationState &result) {
 }
 
 void BlockListsOp::print(OpAsmPrinter &p) {
-  printBody(p, *this, {getQuery(), getKey()}, getCaptures(), {}, {}, getBlocksAttr(), {},
+  printBody(p, *this, {getQuery(), getKey()}, getCaptures(), {}, {}, getBlocksAttr(), {}, {},
             {{"mask", &getMask()}, {"ranges", &getRanges()}}, {"blocks"});
 }
 

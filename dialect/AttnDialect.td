@@ -117,7 +117,8 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     - `block_m` queries and `block_n` keys make a tile of the score matrix.
     - `order`: `query_outer` keeps a block of queries and streams the keys (FlashAttention-2); `key_outer` keeps a block of
       keys and streams the queries, with the running maximum, sum and output of every query in memory (FlashAttention-1).
-    - `kv_splits` computes the keys in that many independent parts, which `attn.merge` combines (flash decoding).
+    - `kv_splits` computes the keys in that many independent parts, which `attn.merge` combines (flash decoding). Their
+      number may also follow from the sizes when the function runs: `splits` of `attn.online_attention`.
     - On a CPU `vector_length` elements of the compute type make a vector; a micro-kernel of a matrix product keeps
       `register_rows` x `register_vectors` of them in registers.
     - On a GPU a block of the grid has `warps` warps, and `blocks_per_multiprocessor` of them are to fit one multiprocessor;

@@ -391,10 +391,17 @@ LogicalResult OnlineAttentionOp::verify() {
       return emitOpError("expected a block_m and block_n that divide the ")
              << blocks[0] << " x " << blocks[1] << " of the block lists, got " << schedule.getBlockM()
              << " x " << schedule.getBlockN() << " [O6]";
-  bool isSplit = schedule.getKvSplits() > 1;
-  if (!isForward && (isSplit || schedule.getOrder() == LoopOrder::key_outer))
+  bool isStatic = schedule.getKvSplits() > 1;
+  if (!isForward && (isStatic || schedule.getOrder() == LoopOrder::key_outer))
     return emitOpError("expected kv_splits = 1 and order = query_outer for a gradient, got ")
            << schedule << " [O5]";
+  if (getSplits() && (!isForward || isStatic || schedule.getOrder() == LoopOrder::key_outer))
+    return emitOpError("expected forward, kv_splits = 1 and order = query_outer with splits, got ")
+           << stringifyKernelKind(getKind()) << " and " << schedule << " [O7]";
+  auto isOpen = [](Type type) { return cast<RankedTensorType>(type).isDynamicDim(0); };
+  if (getSplits() && !llvm::all_of(getResultTypes(), isOpen))
+    return emitOpError("expected results with a dynamic number of parts with splits, got ")
+           << getResultTypes() << " [O7]";
 
   // dq and fused add the gradients of captures.
   bool hasCaptures = getKind() == KernelKind::dq || getKind() == KernelKind::fused;
@@ -409,13 +416,14 @@ LogicalResult OnlineAttentionOp::verify() {
   };
   switch (getKind()) {
   case KernelKind::forward:
-    if (isSplit) {
-      outShape.insert(outShape.begin(), schedule.getKvSplits());
-      rowShape.insert(rowShape.begin(), schedule.getKvSplits());
+    if (isSplit()) {
+      int64_t parts = isStatic ? schedule.getKvSplits() : ShapedType::kDynamic;
+      outShape.insert(outShape.begin(), parts);
+      rowShape.insert(rowShape.begin(), parts);
     }
-    return failure(
-        failed(verifyRows(*this, "out", results[0].getType(), outShape, isSplit ? compute : element, "O2")) ||
-        failed(verifyTensor(*this, "lse", results[1].getType(), rowShape, compute, "O2")));
+    return failure(failed(verifyRows(*this, "out", results[0].getType(), outShape,
+                                     isSplit() ? compute : element, "O2")) ||
+                   failed(verifyTensor(*this, "lse", results[1].getType(), rowShape, compute, "O2")));
   case KernelKind::dq:
     return failure(failed(verifyGradientOf("d_query", results[0], getQuery())) ||
                    failed(verifyCaptureGradients(*this, "O2")));

@@ -231,9 +231,11 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
     `delta` is that of `attn.delta`. The other operands, the regions and the results are those of `attn.attention` and
     `attn.attention_backward`, and so are the numerics. `fused` computes each tile of scores once, where `dq` and `dkdv`
     compute it twice, but its blocks add to d_query in an order that is not determined. With `kv_splits = S > 1` the results
-    of `forward` have a leading dimension of S (part p of a row covers keys
-    `[p * ceil(kv_len / S), (p + 1) * ceil(kv_len / S))`), and out is in the compute type: the stack of parts that
-    `attn.merge` takes.
+    of `forward` have a leading dimension of S, and out is in the compute type: the stack of parts that `attn.merge` takes.
+    Each part of a row covers some of the keys, and each visited key is in one part; which is up to the lowering (on a CPU
+    part p covers `[p * ceil(kv_len / S), (p + 1) * ceil(kv_len / S))`, on a GPU parts are of the same number of blocks that
+    meet a visited range). A part without a key has lse = -inf. With `splits(%n)` there are n parts, at least 1, a number
+    that is known when the function runs, and the leading dimension is dynamic; for a GPU only.
 
     `ranges(b, h, begin, end, captures…)` is given a block `[begin, end)` of the blocked dimension, never empty, never past its
     length and of at most `block_m` queries (`dkdv`: `block_n` keys) of the schedule: for longer blocks it need not hold. It
@@ -255,6 +257,7 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
     - (O4) a ranges region stands exactly where there is a mask region, and ends in `attn.yield_ranges`.
     - (O5) `key_outer` and `kv_splits > 1` are for `forward` only.
     - (O6) where there are block lists, block_m and block_n of the schedule divide the blocks of these.
+    - (O7) `splits` is for `forward` with `kv_splits = 1` and `query_outer`; the results then have a dynamic number of parts.
 
     Example: causal, aligned to the top left.
     ```mlir
@@ -276,7 +279,7 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
                        Optional<Attn_RowTensor>:$lse, Optional<Attn_RowTensor>:$delta, Optional<Attn_Tensor4D>:$d_out,
                        Variadic<Attn_Capture>:$captures, Optional<Attn_BlockListsTensor>:$block_lists,
                        OptionalAttr<F64Attr>:$scale, OptionalAttr<DenseI64ArrayAttr>:$blocks,
-                       Attn_ScheduleAttr:$schedule);
+                       Attn_ScheduleAttr:$schedule, Optional<Index>:$splits);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region MaxSizedRegion<1>:$score, MaxSizedRegion<1>:$mask, MaxSizedRegion<1>:$gradient,
                         MaxSizedRegion<1>:$ranges);
@@ -286,6 +289,8 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
   let extraClassDeclaration = [{
     /// Whether blocks of keys, not of queries, are the unit of work.
     bool blocksKeys() { return getKind() == KernelKind::dkdv || getKind() == KernelKind::fused; }
+    /// Whether the results are a stack of parts.
+    bool isSplit() { return getSplits() || getSchedule().getKvSplits() > 1; }
   }];
 }
 

@@ -25,6 +25,10 @@ struct RegisterFile : mlir::SideEffects::Resource::Base<RegisterFile> {
 struct SharedMemory : mlir::SideEffects::Resource::Base<SharedMemory> {
   llvm::StringRef getName() final { return "SharedMemory"; }
 };
+/// What the host decides about a call.
+struct LaunchPlan : mlir::SideEffects::Resource::Base<LaunchPlan> {
+  llvm::StringRef getName() final { return "LaunchPlan"; }
+};
 } // namespace attn::tile
 
 #include "dialect/AttnTileDialect.h.inc"

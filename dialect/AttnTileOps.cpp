@@ -49,6 +49,7 @@ LogicalResult RingSlotOp::verify() {
 void RingSlotOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getTile(), getName()); }
 
 LogicalResult FragmentAllocOp::verify() { return verifyName(*this, getName(), "FA1"); }
+LogicalResult TakeIfOp::verify() { return verifyName(*this, getName(), "TI1"); }
 void FragmentAllocOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getFragment(), getName()); }
 
 //===----------------------------------------------------------------------===//
@@ -79,6 +80,14 @@ static LogicalResult verifyTilePlace(Operation *op, MemRefType type, size_t numI
   return success();
 }
 
+/// Packed rows go along the last two indices.
+static LogicalResult verifyPacked(Operation *op, Value group, size_t numIndices, StringRef label) {
+  if (!group || numIndices >= 2)
+    return success();
+  return op->emitOpError("expected at least two indices of packed rows, got ")
+         << numIndices << " [" << label << "]";
+}
+
 /// Constraints of a place in a tensor of row statistics.
 static LogicalResult verifyRowsPlace(Operation *op, MemRefType type, size_t numIndices, FragmentType fragment,
                                      StringRef label) {
@@ -97,6 +106,8 @@ LogicalResult CopyAsyncOp::verify() {
   if (!getTile().getType().is2D() || source.getElementType() != getTile().getType().getElementType())
     return emitOpError("expected source and a 2-D tile of the same element type, got ")
            << source << " and " << getTile().getType() << " [CA1]";
+  if (failed(verifyPacked(*this, getGroup(), getIndices().size(), "CA3")))
+    return failure();
   return verifyTilePlace(*this, source, getIndices().size(), getTile().getType().getShape()[1], "CA1", "CA2");
 }
 
@@ -290,6 +301,8 @@ LogicalResult LoadRowsOp::verify() {
 }
 
 LogicalResult StoreRowsOp::verify() {
+  if (failed(verifyPacked(*this, getGroup(), getIndices().size(), "SO2")))
+    return failure();
   return verifyRowsPlace(*this, cast<MemRefType>(getTarget().getType()), getIndices().size(),
                          getFragment().getType(), "SO1");
 }
@@ -355,6 +368,8 @@ LogicalResult StoreOp::verify() {
                    getVia().getType().getElementType() != target.getElementType()))
     return emitOpError("expected the tile to have the fragment's shape and the target's element type, got ")
            << getVia().getType() << " for " << fragment << " and " << target << " [ST2]";
+  if (failed(verifyPacked(*this, getGroup(), getIndices().size(), "ST3")))
+    return failure();
   return verifyTilePlace(*this, target, getIndices().size(), fragment.getShape()[1], "ST1", "ST1");
 }
 

@@ -103,7 +103,7 @@ def AttnTile_FragmentAllocOp : AttnTile_Op<"fragment_alloc", [
 // Global memory to shared memory
 //===----------------------------------------------------------------------===//
 
-def AttnTile_CopyAsyncOp : AttnTile_Op<"copy_async"> {
+def AttnTile_CopyAsyncOp : AttnTile_Op<"copy_async", [AttrSizedOperandSegments]> {
   let summary = "Starts copying rows of a tensor to a shared tile";
   let description = [{
     Row r of the tile becomes `source[indices…, first + r, :]`, where `first` is the last index, for r < rows; rows from
@@ -114,20 +114,34 @@ def AttnTile_CopyAsyncOp : AttnTile_Op<"copy_async"> {
     With `aligned`, base, row stride and row length are multiples of 16 bytes, and the copy is made by 16-byte `cp.async`;
     without it, element by element and done when the operation returns.
 
+    With `packed(%group)` the rows are those of `group` consecutive heads, interleaved: row r of the tile becomes
+    `source[…, head + (first + r) mod group, (first + r) floordiv group, :]`, where `head` is the index before `first`. So
+    the query heads that share a key head share a tile.
+
     Constraints:
     - (CA1) there is an index for each dimension of the source but the last; source and tile have the same element type.
     - (CA2) the last dimension of the source is static, has stride 1 and at most the tile's columns.
+    - (CA3) with `packed` there are at least two indices.
 
     Example:
     ```mlir
     attn_tile.copy_async %key[%b, %h, %kv_begin] rows(%rows) to %key_tile aligned
         : memref<?x4x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>, !attn_tile.shared<64x128xbf16>
+    attn_tile.copy_async %query[%b, %h, %first] packed(%group) rows(%rows) to %query_tile aligned
+        : memref<?x16x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>, !attn_tile.shared<64x128xbf16>
     ```
   }];
-  let arguments = (ins ReadsGlobal:$source, Variadic<Index>:$indices, Index:$rows, WritesShared:$tile, UnitAttr:$aligned);
+  let arguments = (ins ReadsGlobal:$source, Variadic<Index>:$indices, Index:$rows, WritesShared:$tile, UnitAttr:$aligned,
+                       Optional<Index>:$group);
   let assemblyFormat = [{
-    $source `[` $indices `]` `rows` `(` $rows `)` `to` $tile (`aligned` $aligned^)? attr-dict `:` type($source) `,` type($tile)
+    $source `[` $indices `]` (`packed` `(` $group^ `)`)? `rows` `(` $rows `)` `to` $tile (`aligned` $aligned^)? attr-dict
+    `:` type($source) `,` type($tile)
   }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Value":$source, "::mlir::ValueRange":$indices, "::mlir::Value":$rows, "::mlir::Value":$tile,
+                   "bool":$aligned),
+              [{ build($_builder, $_state, source, indices, rows, tile, aligned, ::mlir::Value()); }]>
+  ];
   let hasVerifier = 1;
 }
 
@@ -485,12 +499,14 @@ def AttnTile_StoreOp : AttnTile_Op<"store", [AttrSizedOperandSegments]> {
   let description = [{
     Row r goes to `target[indices…, first + r, :]`, where `first` is the last index, for r < rows; columns beyond the target's
     are dropped. With `via`, the rows go through a shared tile, so that global memory is written in whole lines; the
-    operation then synchronises the block (before it writes the tile, too).
+    operation then synchronises the block (before it writes the tile, too). `packed(%group)` says of the target what it says
+    of the source of `attn_tile.copy_async`.
 
     Constraints:
     - (ST1) there is an index for each dimension of the target but the last, which is static, has stride 1 and at most the
       fragment's columns.
     - (ST2) fragment is an accumulator; the `via` tile has its shape and the target's element type.
+    - (ST3) with `packed` there are at least two indices.
 
     Example:
     ```mlir
@@ -500,29 +516,44 @@ def AttnTile_StoreOp : AttnTile_Op<"store", [AttrSizedOperandSegments]> {
     ```
   }];
   let arguments = (ins ReadsFragment:$fragment, Arg<Optional<AttnTile_SharedType>, "", [MemWrite<AttnTile_SharedMemory>]>:$via, WritesGlobal:$target,
-                       Variadic<Index>:$indices, Index:$rows, UnitAttr:$aligned);
+                       Variadic<Index>:$indices, Index:$rows, UnitAttr:$aligned, Optional<Index>:$group);
   let assemblyFormat = [{
-    $fragment (`via` $via^)? `to` $target `[` $indices `]` `rows` `(` $rows `)` (`aligned` $aligned^)? attr-dict
-    `:` type($fragment) `,` type($target) (`via` type($via)^)?
+    $fragment (`via` $via^)? `to` $target `[` $indices `]` (`packed` `(` $group^ `)`)? `rows` `(` $rows `)`
+    (`aligned` $aligned^)? attr-dict `:` type($fragment) `,` type($target) (`via` type($via)^)?
   }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Value":$fragment, "::mlir::Value":$via, "::mlir::Value":$target, "::mlir::ValueRange":$indices,
+                   "::mlir::Value":$rows, "bool":$aligned),
+              [{ build($_builder, $_state, fragment, via, target, indices, rows, aligned, ::mlir::Value()); }]>
+  ];
   let hasVerifier = 1;
 }
 
-def AttnTile_StoreRowsOp : AttnTile_Op<"store_rows"> {
+def AttnTile_StoreRowsOp : AttnTile_Op<"store_rows", [AttrSizedOperandSegments]> {
   let summary = "Writes a rows fragment to a tensor of statistics";
   let description = [{
-    `target[indices…, first + r] = fragment[r]`, where `first` is the last index, for r < rows.
+    `target[indices…, first + r] = fragment[r]`, where `first` is the last index, for r < rows. `packed(%group)` says of the
+    target what it says of the source of `attn_tile.copy_async`.
 
     Constraints:
     - (SO1) there is an index for each dimension of the target, whose elements are f32; fragment is a rows fragment.
+    - (SO2) with `packed` there are at least two indices.
 
     Example:
     ```mlir
     attn_tile.store_rows %row_lse to %lse[%b, %h, %q_begin] rows(%rows) : !attn_tile.fragment<128xf32, rows, 4x1>, memref<?x?x?xf32>
     ```
   }];
-  let arguments = (ins ReadsFragment:$fragment, WritesGlobal:$target, Variadic<Index>:$indices, Index:$rows);
-  let assemblyFormat = "$fragment `to` $target `[` $indices `]` `rows` `(` $rows `)` attr-dict `:` type($fragment) `,` type($target)";
+  let arguments = (ins ReadsFragment:$fragment, WritesGlobal:$target, Variadic<Index>:$indices, Index:$rows,
+                       Optional<Index>:$group);
+  let assemblyFormat = [{
+    $fragment `to` $target `[` $indices `]` (`packed` `(` $group^ `)`)? `rows` `(` $rows `)` attr-dict
+    `:` type($fragment) `,` type($target)
+  }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Value":$fragment, "::mlir::Value":$target, "::mlir::ValueRange":$indices, "::mlir::Value":$rows),
+              [{ build($_builder, $_state, fragment, target, indices, rows, ::mlir::Value()); }]>
+  ];
   let hasVerifier = 1;
 }
 
@@ -548,6 +579,28 @@ def AttnTile_AtomicAddOp : AttnTile_Op<"atomic_add"> {
   let assemblyFormat = [{
     $fragment `to` $target `[` $indices `]` `rows` `(` $rows `)` (`opaque` $opaque^)? attr-dict `:` type($fragment) `,` type($target)
   }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// On the host
+//===----------------------------------------------------------------------===//
+
+def AttnTile_LaunchPlan : Resource<"::attn::tile::LaunchPlan">;
+
+def AttnTile_TakeIfOp : AttnTile_Op<"take_if", [MemoryEffects<[MemWrite<AttnTile_LaunchPlan>]>]> {
+  let summary = "Says for which calls the way in which a function was lowered is meant";
+  let description = [{
+    Stands in a function that launches kernels. A function may be lowered in several ways, the variants of a launch plan:
+    a call takes the first one of which all conditions hold. `name` is what the plan calls such a variant.
+
+    Constraints:
+    - (TI1) name is a C++ identifier.
+
+    Example: `attn_tile.take_if %pays "split_kv"`
+  }];
+  let arguments = (ins I1:$condition, StrAttr:$name);
+  let assemblyFormat = "$condition $name attr-dict";
   let hasVerifier = 1;
 }
 

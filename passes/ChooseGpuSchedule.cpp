@@ -22,6 +22,9 @@ struct Tile {
 static constexpr Tile kForwardTiles[] = {{128, 128, 4, 2, 1}, {128, 64, 4, 2, 1}, {128, 32, 4, 2, 1},
                                          {64, 64, 4, 2, 1},   {128, 64, 8, 1, 1}, {64, 64, 4, 1, 1},
                                          {64, 32, 4, 1, 1},   {64, 16, 4, 1, 1},  {32, 16, 2, 1, 1}};
+/// Before these where the keys are computed in parts: copies of many small blocks are in flight at once, and
+/// few rows of a tile are empty.
+static constexpr Tile kSplitTiles[] = {{64, 64, 4, 3, 1}, {64, 64, 4, 2, 1}};
 /// The resident block is of keys, the streamed one of queries.
 static constexpr Tile kFusedTiles[] = {{64, 128, 4, 2, 2}, {64, 128, 8, 1, 2}, {64, 64, 4, 2, 1},
                                        {64, 64, 8, 1, 2},  {64, 64, 8, 1, 1},  {32, 64, 8, 1, 1},
@@ -97,7 +100,10 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
   bool isForward = shape.kind == KernelKind::forward;
   ScheduleChoice choice;
   bool mismatches = false;
-  for (Tile tile : isForward ? ArrayRef(kForwardTiles) : ArrayRef(kFusedTiles)) {
+  SmallVector<Tile> tiles(isForward ? ArrayRef(kForwardTiles) : ArrayRef(kFusedTiles));
+  if (isForward && overrides.splitsKeys)
+    tiles.insert(tiles.begin(), std::begin(kSplitTiles), std::end(kSplitTiles));
+  for (Tile tile : tiles) {
     if (overrides.blockM)
       tile.blockM = overrides.blockM;
     if (overrides.blockN)

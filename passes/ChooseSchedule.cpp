@@ -166,7 +166,7 @@ LogicalResult attn::verifyTileBytes(function_ref<InFlightDiagnostic()> emitError
 }
 
 int64_t attn::chooseKvSplits(const ShapeClass &shape, TargetAttr target, ScheduleAttr schedule) {
-  if (target.isGpu()) // no GPU kernel merges parts yet
+  if (target.isGpu())
     return 1;
   if (!shape.batchTimesHeads || !shape.qLen || !shape.kvLen || schedule.getOrder() == LoopOrder::key_outer)
     return 1;

@@ -30,6 +30,8 @@ struct ScheduleOverrides {
   LoopOrder order = LoopOrder::query_outer;
   /// The blocks of the block lists, which tiles have to divide; 0 without lists.
   int64_t listBlockM = 0, listBlockN = 0;
+  /// For a GPU: a tile for few queries, whose keys are computed in parts.
+  bool splitsKeys = false;
 
   void setLists(AttentionOpInterface op);
   /// Why a tile does not go with the block lists; empty where it does.
@@ -95,11 +97,12 @@ inline constexpr int64_t kMaxTileBytes = 4 << 20;
 llvm::LogicalResult verifyTileBytes(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
                                     const ShapeClass &shape, ScheduleAttr schedule);
 
-/// Most parts that the keys are computed in: the merges are unrolled, more would be code without end.
+/// Most parts that a schedule has.
 inline constexpr int64_t kMaxKvSplits = 64;
 
 /// In how many parts the keys are computed: 1, unless there are fewer blocks of queries than cores (all sizes
-/// static) and keys enough to give each part a few blocks.
+/// static) and keys enough to give each part a few blocks. For a GPU it is 1: the number follows from the
+/// sizes of a call (`--attn-split-kv=by-lengths`).
 int64_t chooseKvSplits(const ShapeClass &shape, TargetAttr target, ScheduleAttr schedule);
 
 } // namespace attn

@@ -246,6 +246,10 @@ struct LowerOnlinePass : attn::impl::LowerOnlinePassBase<LowerOnlinePass> {
           failed(verifyTileBytes([&] { return op.emitOpError(); }, ShapeClass::get(op, op.getKind()),
                                  op.getSchedule())))
         return signalPassFailure();
+      if (op.getSplits()) {
+        op.emitOpError("expected a number of parts in the schedule (kv_splits) for a CPU, got splits");
+        return signalPassFailure();
+      }
       narrowIndices(op);
       OpBuilder builder(op);
       switch (op.getKind()) {

@@ -61,15 +61,22 @@ static void narrowRanges(Region &region) {
   });
 }
 
+static LogicalResult verifyGpuType(Operation *op, Type elementType) {
+  if (elementType.isF64())
+    return op->emitOpError("f64 tensors are for the CPU; convert them to f32 for a GPU");
+  return verifyLoweredType(op, elementType);
+}
+
 namespace {
 struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnlineToTilePass> {
   using LowerOnlineToTilePassBase::LowerOnlineToTilePassBase;
 
   LogicalResult lower(OnlineAttentionOp op) {
-    if (op.getElementType().isF64())
-      return op.emitOpError("f64 tensors are for the CPU; convert them to f32 for a GPU");
-    if (failed(verifyLoweredType(op, op.getElementType())) || failed(verifyInlinable(op)))
+    if (failed(verifyGpuType(op, op.getElementType())) || failed(verifyInlinable(op)))
       return failure();
+    if (op.isSplit() && op.getBlockLists())
+      return op.emitOpError("expected no block lists where the keys are computed in parts on a GPU; compile "
+                            "with kv_splits = 1 or without block lists");
     narrowIndices(op);
     narrowRanges(op.getRanges());
     TileLoweringOptions options;
@@ -90,12 +97,14 @@ struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnline
   }
 
   void runOnOperation() override {
-    WalkResult merges = getOperation()->walk([](MergeOp op) {
-      op.emitOpError("has no GPU kernel yet; use kv_splits = 1, or merge on the CPU");
-      return WalkResult::interrupt();
-    });
-    if (merges.wasInterrupted())
-      return signalPassFailure();
+    SmallVector<MergeOp> merges;
+    getOperation()->walk([&](MergeOp op) { merges.push_back(op); });
+    for (MergeOp op : merges) {
+      Type type = op.getOut().getType().getElementType();
+      if (failed(verifyGpuType(op, type)))
+        return signalPassFailure();
+      lowerMergeToTile(op);
+    }
     SmallVector<BlockListsOp> lists;
     getOperation()->walk([&](BlockListsOp op) { lists.push_back(op); });
     for (BlockListsOp op : lists) {

@@ -169,7 +169,9 @@ def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
   let options = [
     Option<"blockM", "block-m", "int64_t", "0", "Queries in a block; 0 chooses">,
     Option<"blockN", "block-n", "int64_t", "0", "Keys in a block; 0 chooses">,
-    Option<"keyOuter", "key-outer", "bool", "false", "Forward: blocks of keys in the outer loop (FlashAttention-1)">];
+    Option<"keyOuter", "key-outer", "bool", "false", "Forward: blocks of keys in the outer loop (FlashAttention-1)">,
+    Option<"splitKeys", "split-keys", "bool", "false",
+           "Forward, on a GPU: choose a tile for keys that are computed in parts">];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
@@ -178,7 +180,19 @@ def SplitKvPass : Pass<"attn-split-kv", "::mlir::ModuleOp"> {
   let description = [{
     Gives each `attn.online_attention forward` `kv_splits` parts and combines the stack of them by one `attn.merge`
     (flash decoding: work for all cores when there are few queries and many keys). With `splits=0` the number follows from
-    the target and the static sizes, and is 1 where these are not known.
+    the target and the static sizes, and is 1 where these are not known, and for a GPU.
+
+    With `by-lengths`, for a GPU, the number follows from the sizes when the function runs (`splits` of
+    `attn.online_attention`):
+
+    ```
+    parts = max(1, min(multiprocessors * blocks_per_multiprocessor / blocks, keys / 256, 128))
+    ```
+
+    with the blocks of queries of all heads and batch entries, and the keys that the last block visits, where these follow
+    from the lengths alone, or else all. An `attn_tile.take_if` says that this is for calls with more than one part, and for
+    those of which one tile holds all queries of a head (of a key head, for all its query heads) and that visit 1024 keys.
+    An operation with block lists is not split by lengths: they have no ranges to divide.
 
     Example: with `--attn-split-kv=splits=2`
     ```mlir
@@ -188,7 +202,11 @@ def SplitKvPass : Pass<"attn-split-kv", "::mlir::ModuleOp"> {
       : tensor<2x1x8x1x64xf32>, tensor<2x1x8x1xf32> -> tensor<1x8x1x64xbf16>, tensor<1x8x1xf32>
     ```
   }];
-  let options = [Option<"splits", "splits", "int64_t", "0", "Parts, up to 64; 0 chooses">];
+  let options = [Option<"splits", "splits", "int64_t", "0", "Parts, up to 64; 0 chooses">,
+                 Option<"byLengths", "by-lengths", "bool", "false",
+                        "For a GPU: the number follows from the sizes when the function runs">];
+  let dependentDialects = ["::attn::tile::AttnTileDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::tensor::TensorDialect"];
 }
 
 def LowerOnlinePass : Pass<"attn-lower-online", "::mlir::ModuleOp"> {
@@ -222,7 +240,7 @@ def LowerBlockListsPass : Pass<"attn-lower-block-lists", "::mlir::ModuleOp"> {
 def LowerOnlineToTilePass : Pass<"attn-lower-online-to-tile", "::mlir::ModuleOp"> {
   let summary = "Lower online attention to kernels of the attn_tile dialect for a GPU";
   let description = [{
-    Each `attn.online_attention` (`forward` or `fused`) and each `attn.delta` becomes a kernel (a `gpu.func` in a `gpu.module`
+    Each `attn.online_attention` (`forward` or `fused`), `attn.delta` and `attn.merge` becomes a kernel (a `gpu.func` in a `gpu.module`
     of its own) and its launch, and each `attn.block_lists` two (one evaluates blocks of the mask, one links them), over `bufferization.to_buffer` of the operands; the results are new buffers. The gradient of
     the queries is summed in f32 by atomic additions, and rounded by another kernel. The kernels are of the portable schedule family:
     tensor cores through `mma.sync`, asynchronous copies, no instruction newer than sm_80. They are right for all lengths,
@@ -231,7 +249,11 @@ def LowerOnlineToTilePass : Pass<"attn-lower-online-to-tile", "::mlir::ModuleOp"
     A block that meets no visited range is neither copied nor computed, and one that meets no masked range does not evaluate
     the mask; where there are block lists, they tell both. Score and mask land in `attn_tile.map` operations.
 
-    Refused: f64 tensors, `attn.merge`; by an assertion on the host, lengths within 1023 of 2^31 - 1.
+    Parts of a forward (`kv_splits`, `splits`) are of the same number of visited blocks, to within one. Where the mask's
+    ranges are those of all query heads of a key head, these heads share the rows of a tile, so that a key head is read once
+    for all of them. A merge of more than 32 pairs is one of merges in f32.
+
+    Refused: f64 tensors, parts of a forward with block lists; by an assertion on the host, lengths within 1023 of 2^31 - 1.
   }];
   let options = [Option<"aligned", "aligned", "bool", "true", "Bases and strides are multiples of 16 bytes">];
   let dependentDialects = ["::attn::tile::AttnTileDialect", "::mlir::arith::ArithDialect",

@@ -51,7 +51,7 @@ using namespace attn;
 // Attention to loops
 //===----------------------------------------------------------------------===//
 
-void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &options) {
+void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &options, bool splitByLengths) {
   pm.addPass(createInlinerPass());
   pm.addPass(createCanonicalizerPass());
   if (options.blockLists) {
@@ -62,9 +62,11 @@ void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &optio
   plan.blockM = options.blockM;
   plan.blockN = options.blockN;
   plan.keyOuter = options.keyOuter;
+  plan.splitKeys = splitByLengths || options.kvSplits > 1;
   pm.addPass(createPlanPass(plan));
   SplitKvPassOptions split;
   split.splits = options.kvSplits;
+  split.byLengths = splitByLengths;
   pm.addPass(createSplitKvPass(split));
   pm.addPass(createCanonicalizerPass());
 }
@@ -133,7 +135,7 @@ void attn::buildCpuPipeline(OpPassManager &pm, const CpuPipelineOptions &options
 //===----------------------------------------------------------------------===//
 
 void attn::buildCudaPipeline(OpPassManager &pm, const CudaPipelineOptions &options) {
-  buildPlanPipeline(pm, options);
+  buildPlanPipeline(pm, options, options.splitKv && options.kvSplits == 0);
   LowerOnlineToTilePassOptions lowering;
   lowering.aligned = options.aligned;
   pm.addPass(createLowerOnlineToTilePass(lowering));

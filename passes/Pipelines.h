@@ -40,11 +40,17 @@ struct CpuPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<CpuPi
 struct CudaPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<CudaPipelineOptions> {
   Option<bool> aligned{*this, "aligned", llvm::cl::desc("Bases and strides are multiples of 16 bytes"),
                        llvm::cl::init(true)};
+  Option<bool> splitKv{*this, "split-kv",
+                       llvm::cl::desc("Forward: for few queries and long keys, in parts of a number that "
+                                      "follows from the sizes of a call (with kv-splits=0)"),
+                       llvm::cl::init(false)};
   CudaPipelineOptions() { blockLists = true; }
 };
 
-/// From attn operations to planned ones: `attn.online_attention` and `attn.merge`.
-void buildPlanPipeline(mlir::OpPassManager &pm, const PlanPipelineOptions &options);
+/// From attn operations to planned ones: `attn.online_attention` and `attn.merge`. With `splitByLengths`, for
+/// a GPU, forwards are in parts whose number follows from the sizes of a call.
+void buildPlanPipeline(mlir::OpPassManager &pm, const PlanPipelineOptions &options,
+                       bool splitByLengths = false);
 
 /// From attn operations to loops over buffers: what remains is tensor, linalg, bufferization, scf, vector and
 /// memref.

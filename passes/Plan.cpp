@@ -43,6 +43,7 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   overrides.blockM = blockM;
   overrides.blockN = blockN;
   overrides.setLists(op);
+  overrides.splitsKeys = splitKeys && !op.getBlockLists();
   if (kind == KernelKind::forward)
     overrides.order = keyOuter ? LoopOrder::key_outer : LoopOrder::query_outer;
   FailureOr<ScheduleChoice> choice =
@@ -71,7 +72,8 @@ FailureOr<OnlineAttentionOp> PlanPass::plan(ImplicitLocOpBuilder &b, AttentionOp
         dOut = isGradient ? rowOperands[2] : Value();
   auto online = OnlineAttentionOp::create(b, resultTypes, kind, op.getQuery(), op.getKey(), op.getValue(),
                                           lse, delta, dOut, op.getCaptures(), op.getBlockLists(),
-                                          op.getScaleAttr(), op.getBlocksAttr(), *schedule);
+                                          op.getScaleAttr(), op.getBlocksAttr(), *schedule,
+                                          /*splits=*/Value());
   auto copy = [](Region &from, Region &to) {
     IRMapping mapping;
     from.cloneInto(&to, mapping);

@@ -31,10 +31,13 @@ struct AttentionBounds : ValueBoundsOpInterface::ExternalModel<AttentionBounds<O
     // A leading dimension of splits is one that the source lacks.
     int64_t leading = 0;
     if constexpr (std::is_same_v<OpTy, OnlineAttentionOp>) {
-      int64_t splits = cast<OpTy>(op).getSchedule().getKvSplits();
-      leading = splits > 1 ? 1 : 0;
+      auto online = cast<OpTy>(op);
+      leading = online.isSplit() ? 1 : 0;
       if (dim < leading) {
-        bounds.bound(value)[dim] == splits;
+        if (Value splits = online.getSplits())
+          bounds.bound(value)[dim] == bounds.getExpr(splits);
+        else
+          bounds.bound(value)[dim] == online.getSchedule().getKvSplits();
         return;
       }
     }

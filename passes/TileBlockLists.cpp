@@ -183,8 +183,8 @@ void attn::lowerBlockListsToTile(BlockListsOp op) {
     loc = name.getChildLoc();
   ImplicitLocOpBuilder host(loc, op);
   StringRef function = op->getParentOfType<FunctionOpInterface>().getName();
-  requireShort(host, op.getQuery(), "queries");
-  requireShort(host, op.getKey(), "keys");
+  requireShort(host, tensor::DimOp::create(host, op.getQuery(), 2), "queries");
+  requireShort(host, tensor::DimOp::create(host, op.getKey(), 2), "keys");
   Value lists = TileKernel::named(allocateLists(host, op), "block_lists");
   Value states = allocateStates(host, lists);
   buildStates(host, op, (function + "_block_states").str(), states);

@@ -66,10 +66,12 @@ private:
   std::unique_ptr<Region> nearScore;
   double nearBound = 0;
   Value hostOut, hostLse, out, lse;
+  /// How many parts the keys are computed in; null where the results are those of all keys.
+  Value hostParts;
   // The block of the grid.
   Value split, batch, head, kvHead, begin;
-  /// Where the keys of the block end: those of its split.
-  Value keyEnd;
+  /// The rows of all blocks of a head: its queries, or where tiles are packed those of `packed` heads.
+  Value rows, packed;
   // Storage.
   Value queryTile, keyTile, valueTile, scoresTile;
   Value scores, probabilities, output, rowMax, rowShift, rowSum, blockSum, rescale;
@@ -81,9 +83,16 @@ ForwardKernel::ForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, S
     : OnlineTileKernel(host, op, name, options), host(host), scale(op.getScaleOrDefault()) {
   takeFactors();
   approximateTanh();
-  int64_t leading = op.getSchedule().getKvSplits() > 1 ? 1 : 0;
-  hostOut = allocateResult(host, op.getResult(0), op.getQuery(), leading);
-  hostLse = allocateResult(host, op.getResult(1), op.getQuery(), leading);
+  if (op.isSplit())
+    hostParts = op.getSplits()
+                    ? Value(op.getSplits())
+                    : arith::ConstantIndexOp::create(host, op.getSchedule().getKvSplits()).getResult();
+  hostOut = allocateResult(host, op.getResult(0), op.getQuery(), hostParts);
+  hostLse = allocateResult(host, op.getResult(1), op.getQuery(), hostParts);
+  if (hostParts) {
+    named(hostOut, "part_outs");
+    named(hostLse, "part_lses");
+  }
   out = addParameter(hostOut, "out");
   lse = addParameter(hostLse, "lse");
 }
@@ -225,7 +234,7 @@ void ForwardKernel::step(const StreamedBlock &block) {
   // All values are there; all threads are done with the keys.
   CopyWaitOp::create(b, 0);
   gpu::BarrierOp::create(b);
-  ifThen(isLess(block.next, keyEnd), [&] { copyRows(key, batch, kvHead, block.next, kvLen, keyTile); });
+  ifThen(isLess(block.next, kvLen), [&] { copyRows(key, batch, kvHead, block.next, kvLen, keyTile); });
   CopyCommitOp::create(b);
   applyRegions(block);
   softmax();
@@ -241,16 +250,26 @@ void ForwardKernel::step(const StreamedBlock &block) {
 
 /// Scale, score and mask of a block of scores.
 void ForwardKernel::applyRegions(const StreamedBlock &block) {
-  auto getQueryIndex = [&](ValueRange indices) { return named(add(begin, indices[0]), "q_idx"); };
   auto getKeyIndex = [&](ValueRange indices) { return named(add(block.begin, indices[1]), "kv_idx"); };
+  /// The query head, the query and the key of a score.
+  auto getPair = [&](ValueRange indices) {
+    Value row = add(begin, indices[0]);
+    Value queryIndex = named(packed ? arith::DivSIOp::create(b, row, packed) : row, "q_idx");
+    Value queryHead = head;
+    if (packed)
+      queryHead = named(add(head, arith::RemSIOp::create(b, row, packed)), "q_head");
+    return std::tuple(queryHead, queryIndex, getKeyIndex(indices));
+  };
   auto multiply = [&](Value value, double factor) -> Value {
     return factor == 1 ? value : arith::MulFOp::create(b, value, f32(factor)).getResult();
   };
   auto applyScore = [&](Region &region, double scale, double factor) {
     map({}, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
       Value score = multiply(elements[0], scale);
-      if (!region.empty())
-        score = inlineScore(region, score, batch, head, getQueryIndex(indices), getKeyIndex(indices));
+      if (!region.empty()) {
+        auto [queryHead, queryIndex, keyIndex] = getPair(indices);
+        score = inlineScore(region, score, batch, queryHead, queryIndex, keyIndex);
+      }
       return {multiply(score, factor)};
     });
   };
@@ -277,7 +296,8 @@ void ForwardKernel::applyRegions(const StreamedBlock &block) {
   };
   if (block.masked)
     mask(block.masked, [&](ValueRange indices) {
-      return inlineMask(batch, head, getQueryIndex(indices), getKeyIndex(indices));
+      auto [queryHead, queryIndex, keyIndex] = getPair(indices);
+      return inlineMask(batch, queryHead, queryIndex, keyIndex);
     });
   mask(isLess(kvLen, add(block.begin, index(blockN()))),
        [&](ValueRange indices) { return isLess(getKeyIndex(indices), kvLen); });
@@ -360,7 +380,7 @@ void ForwardKernel::finalise() {
     Value l = math::FmaOp::create(b, max, f32(scoreFactor), logSum);
     return {arith::SelectOp::create(b, isEmpty(sum, f32(0)), f32(-INFINITY), l)};
   });
-  Value rows = named(sub(qLen, begin), "q_rows");
+  Value blockRows = named(sub(rows, begin), "q_rows");
   SmallVector<Value> place{batch, head, begin};
   if (split)
     place.insert(place.begin(), split);
@@ -369,59 +389,103 @@ void ForwardKernel::finalise() {
   Value staging;
   if (stagingType.getBytes() <= cast<SharedType>(queryTile.getType()).getBytes())
     staging = SharedReuseOp::create(b, stagingType, queryTile, b.getStringAttr("output_tile"));
-  StoreOp::create(b, output, staging, out, place, rows, options.aligned);
-  StoreRowsOp::create(b, rowMax, lse, place, rows);
+  // Parts are contiguous: their rows may be none of 16 bytes.
+  bool aligned = options.aligned && (!hostParts || valueDim % 4 == 0);
+  StoreOp::create(b, output, staging, out, place, blockRows, aligned, packed);
+  StoreRowsOp::create(b, rowMax, lse, place, blockRows, packed);
 }
 
 void ForwardKernel::build() {
-  int64_t splits = op.getSchedule().getKvSplits();
+  bool packs = hostParts && packsHeads(op);
+  rows = qLen;
+  if (packs) {
+    packed = group;
+    rows = named(mul(qLen, group), "rows");
+  }
   allocateStorage();
   // The last blocks first: under a causal mask they are the longest.
-  Value numBlocks = named(ceilDiv(qLen, blockM()), "num_blocks");
+  Value numBlocks = named(ceilDiv(rows, blockM()), "num_blocks");
   Value work = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-  if (splits > 1)
-    split = takeDigit(work, index(splits), "split");
+  Value parts;
+  if (hostParts) {
+    parts = dim(out, 0, "parts");
+    split = takeDigit(work, parts, "split");
+  }
   Value position = takeDigit(work, numBlocks, "position");
-  head = takeDigit(work, qHeads, "head");
+  if (packs) {
+    kvHead = takeDigit(work, kvHeads, "kv_head");
+    head = named(mul(kvHead, group), "head");
+  } else {
+    head = takeDigit(work, qHeads, "head");
+    kvHead = named(arith::DivSIOp::create(b, head, group), "kv_head");
+  }
   batch = named(work, "batch");
-  kvHead = named(arith::DivSIOp::create(b, head, group), "kv_head");
   Value block = named(sub(sub(numBlocks, index(1)), position), "block");
-  begin = named(mul(block, index(blockM())), "q_begin");
-  Value queryEnd = named(arith::MinSIOp::create(b, add(begin, index(blockM())), qLen), "q_end");
+  begin = named(mul(block, index(blockM())), packs ? "row_begin" : "q_begin");
+  Value end = arith::MinSIOp::create(b, add(begin, index(blockM())), rows);
+  Value queryBegin = packs ? arith::DivSIOp::create(b, begin, group) : begin;
+  Value queryEnd = named(packs ? arith::CeilDivSIOp::create(b, end, group) : end, "q_end");
 
-  copyRows(query, batch, head, begin, qLen, queryTile);
+  CopyAsyncOp::create(b, query, ValueRange{batch, head, begin}, named(sub(rows, begin), "q_rows"), queryTile,
+                      options.aligned, packed);
   FillOp::create(b, output, f32(0));
   FillOp::create(b, rowMax, f32(isBounded ? 0 : -INFINITY));
   FillOp::create(b, rowSum, f32(0));
   if (isBounded)
     FillOp::create(b, rescale, f32(1));
-  Streamed keys{"kv", index(0), kvLen, blockN()};
-  if (split) {
-    // Parts are whole blocks.
-    Value part = mul(ceilDiv(ceilDiv(kvLen, splits), blockN()), index(blockN()));
-    keys.begin = named(mul(split, part), "split_begin");
-    keys.end = named(arith::MinSIOp::create(b, add(keys.begin, part), kvLen), "split_end");
-  }
-  keyEnd = keys.end;
+  Streamed keys{"kv", index(0), kvLen, blockN(), split, parts};
   forEachVisitedBlock(
-      evaluateRanges(batch, head, begin, queryEnd), keys,
+      evaluateRanges(batch, head, queryBegin, queryEnd), keys,
       [&](Value first, Value) {
-        ifThen(isLess(first, keyEnd), [&] { copyRows(key, batch, kvHead, first, kvLen, keyTile); });
+        ifThen(isLess(first, kvLen), [&] { copyRows(key, batch, kvHead, first, kvLen, keyTile); });
         CopyCommitOp::create(b);
       },
       [&](const StreamedBlock &block) { step(block); });
   CopyWaitOp::create(b, 0);
   finalise();
 
-  Value blocks = getNumBlocks(host, op.getQuery(), blockM());
-  launch(arith::MulIOp::create(host, blocks, arith::ConstantIndexOp::create(host, splits).getResult()));
+  if (packs && !op.getSplits()) // a number that follows from the sizes is that of few rows
+    requireShort(host, getNumForwardRows(host, op, packs), "queries in the heads of a group");
+  Value blocks = getNumForwardBlocks(host, op, packs);
+  launch(hostParts ? arith::MulIOp::create(host, blocks, hostParts).getResult() : blocks);
   replaceWithBuffer(host, op.getResult(0), hostOut);
   replaceWithBuffer(host, op.getResult(1), hostLse);
+}
+
+bool attn::packsHeads(OnlineAttentionOp op) {
+  int64_t qHeads = op.getQuery().getType().getDimSize(1), kvHeads = op.getKey().getType().getDimSize(1);
+  bool isGrouped = qHeads != kvHeads || ShapedType::isDynamic(qHeads);
+  return isGrouped && (op.getRanges().empty() || op.getRanges().getArgument(1).use_empty());
+}
+
+Value attn::getNumForwardRows(ImplicitLocOpBuilder &host, OnlineAttentionOp op, bool packs) {
+  auto size = [&](Value tensor, int64_t position) -> Value {
+    return host.createOrFold<tensor::DimOp>(tensor, position);
+  };
+  Value queries = size(op.getQuery(), 2);
+  if (!packs)
+    return queries;
+  // Without heads there are no rows.
+  Value kvHeads = host.createOrFold<arith::MaxSIOp>(size(op.getKey(), 1),
+                                                    arith::ConstantIndexOp::create(host, 1).getResult());
+  Value group = arith::DivSIOp::create(host, size(op.getQuery(), 1), kvHeads);
+  return arith::MulIOp::create(host, queries, group);
+}
+
+Value attn::getNumForwardBlocks(ImplicitLocOpBuilder &host, OnlineAttentionOp op, bool packs) {
+  Value blocks = arith::CeilDivSIOp::create(
+      host, getNumForwardRows(host, op, packs),
+      arith::ConstantIndexOp::create(host, op.getSchedule().getBlockM()).getResult());
+  Value heads = packs ? op.getKey() : op.getQuery();
+  for (int64_t position : {0, 1})
+    blocks = arith::MulIOp::create(host, blocks, tensor::DimOp::create(host, heads, position).getResult());
+  return blocks;
 }
 
 void attn::lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options) {
   ImplicitLocOpBuilder host(op.getLoc(), op);
   auto function = op->getParentOfType<FunctionOpInterface>();
-  ForwardKernel(host, op, (function.getName() + "_forward").str(), options).build();
+  StringRef name = op.isSplit() ? "_forward_parts" : "_forward";
+  ForwardKernel(host, op, (function.getName() + name).str(), options).build();
   op.erase();
 }

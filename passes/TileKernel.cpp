@@ -104,6 +104,12 @@ void TileKernel::ifThenElse(Value condition, function_ref<void()> body, function
   otherwise();
 }
 
+Value TileKernel::takeDigit(Value &work, Value base, StringRef name) {
+  Value digit = named(arith::RemSIOp::create(b, work, base), name);
+  work = arith::DivSIOp::create(b, work, base);
+  return digit;
+}
+
 void TileKernel::ifThen(Value condition, function_ref<void()> body) {
   auto ifOp = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
@@ -161,12 +167,14 @@ Value TileKernel::any(ValueRange ins, function_ref<Value(ValueRange)> body) {
 // What the host does for kernels
 //===----------------------------------------------------------------------===//
 
-Value attn::allocateResult(ImplicitLocOpBuilder &host, Value result, Value source, int64_t leading) {
+Value attn::allocateResult(ImplicitLocOpBuilder &host, Value result, Value source, Value parts) {
   auto type = cast<RankedTensorType>(result.getType());
+  int64_t leading = parts ? 1 : 0;
   SmallVector<Value> dynamicSizes;
-  for (int64_t position = leading; position < type.getRank(); ++position)
+  for (int64_t position = 0; position < type.getRank(); ++position)
     if (type.isDynamicDim(position))
-      dynamicSizes.push_back(tensor::DimOp::create(host, source, position - leading));
+      dynamicSizes.push_back(
+          position < leading ? parts : tensor::DimOp::create(host, source, position - leading).getResult());
   return memref::AllocOp::create(host, MemRefType::get(type.getShape(), type.getElementType()), dynamicSizes);
 }
 
@@ -190,9 +198,8 @@ Value attn::getNumBlocks(ImplicitLocOpBuilder &host, Value tensor, int64_t block
 }
 
 // Positions of kernels have 32 bits: the end of the block after the last has to fit.
-void attn::requireShort(ImplicitLocOpBuilder &host, Value tensor, StringRef what) {
+void attn::requireShort(ImplicitLocOpBuilder &host, Value length, StringRef what) {
   static constexpr int64_t kMaxLength = std::numeric_limits<int32_t>::max() - 1023;
-  Value length = tensor::DimOp::create(host, tensor, 2);
   Value isShort = arith::CmpIOp::create(host, arith::CmpIPredicate::sle, length,
                                         arith::ConstantIndexOp::create(host, kMaxLength).getResult());
   cf::AssertOp::create(host, isShort, ("there may be at most " + Twine(kMaxLength) + " " + what).str());
@@ -226,8 +233,8 @@ OnlineTileKernel::OnlineTileKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp
   keyGrid = {grids.keys.rows, grids.keys.columns};
   paddedHeadDim = padDim(headDim, elementType.getWidth(), grids);
   paddedValueDim = padDim(valueDim, elementType.getWidth(), grids);
-  requireShort(host, op.getQuery(), "queries");
-  requireShort(host, op.getKey(), "keys");
+  requireShort(host, tensor::DimOp::create(host, op.getQuery(), 2), "queries");
+  requireShort(host, tensor::DimOp::create(host, op.getKey(), 2), "keys");
   query = addTensor(op.getQuery(), "query");
   key = addTensor(op.getKey(), "key");
   value = addTensor(op.getValue(), "value");
@@ -245,12 +252,6 @@ OnlineTileKernel::OnlineTileKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp
   group = named(arith::DivSIOp::create(b, qHeads, kvHeads), "group");
 }
 
-Value TileKernel::takeDigit(Value &work, Value base, StringRef name) {
-  Value digit = named(arith::RemSIOp::create(b, work, base), name);
-  work = arith::DivSIOp::create(b, work, base);
-  return digit;
-}
-
 void OnlineTileKernel::copyRows(Value buffer, Value batch, Value head, Value begin, Value length,
                                 Value tile) {
   Value rows = named(sub(length, begin), length == qLen ? "q_rows" : "kv_rows");
@@ -265,6 +266,78 @@ void OnlineTileKernel::mma(Value acc, Value a, Value b, bool transposeA, bool tr
 //===----------------------------------------------------------------------===//
 // The loop over visited blocks
 //===----------------------------------------------------------------------===//
+
+/// Ranges whose blocks parts count one by one: each is compared with each.
+static constexpr size_t kMaxCountedRanges = 8;
+
+void OnlineTileKernel::takePart(SmallVectorImpl<BlockRanges::Range> &visited, const Streamed &streamed) {
+  auto select = [&](Value condition, Value a, Value c) -> Value {
+    return arith::SelectOp::create(b, condition, a, c);
+  };
+  auto lesser = [&](Value a, Value c) -> Value { return arith::MinSIOp::create(b, a, c); };
+  auto greater = [&](Value a, Value c) -> Value { return arith::MaxSIOp::create(b, a, c); };
+  Value zero = index(0), step = index(streamed.blockSize);
+
+  SmallVector<BlockRanges::Range> blocks; // as numbers of blocks
+  for (auto [begin, end] : visited)
+    blocks.emplace_back(arith::DivSIOp::create(b, begin, step), ceilDiv(end, streamed.blockSize));
+  SmallVector<BlockRanges::Range> counted = blocks;
+  if (blocks.size() > kMaxCountedRanges) {
+    // What lies between the first and the last is counted too: parts may have less to do than others.
+    BlockRanges::Range hull(ceilDiv(streamed.end, streamed.blockSize), zero);
+    for (auto [first, last] : blocks) {
+      Value isSome = isLess(first, last);
+      hull.first = select(isSome, lesser(hull.first, first), hull.first);
+      hull.second = select(isSome, greater(hull.second, last), hull.second);
+    }
+    counted = {hull};
+  }
+  // A range leaves to one before it what both have, or takes it whole: each block is in one of them.
+  for (auto [i, range] : llvm::enumerate(counted))
+    for (auto &other : MutableArrayRef(counted).take_front(i)) {
+      Value beginsBefore = isLess(range.first, other.first), endsAfter = isLess(other.second, range.second);
+      Value holds = arith::AndIOp::create(b, beginsBefore, endsAfter);
+      other.second = select(holds, other.first, other.second);
+      Value meets = isLess(greater(range.first, other.first), lesser(range.second, other.second));
+      Value cut = select(beginsBefore, range.first, other.second);
+      Value cutEnd = select(beginsBefore, other.first, range.second);
+      range = {select(meets, cut, range.first), select(meets, cutEnd, range.second)};
+    }
+
+  SmallVector<Value> counts;
+  Value total = zero;
+  for (auto [first, last] : counted) {
+    counts.push_back(greater(sub(last, first), zero));
+    total = add(total, counts.back());
+  }
+  named(total, "visited_blocks");
+  // The first `rest` parts have a block more.
+  Value quotient = arith::DivSIOp::create(b, total, streamed.parts),
+        rest = arith::RemSIOp::create(b, total, streamed.parts);
+  Value begin = named(add(mul(streamed.part, quotient), lesser(streamed.part, rest)), "part_begin");
+  Value more = select(isLess(streamed.part, rest), index(1), zero);
+  Value end = named(add(begin, add(quotient, more)), "part_end");
+  for (auto [range, count] : llvm::zip_equal(counted, counts)) {
+    Value skipped = lesser(greater(begin, zero), count), taken = lesser(greater(end, zero), count);
+    range = {add(range.first, skipped), add(range.first, taken)};
+    begin = sub(begin, count);
+    end = sub(end, count);
+  }
+
+  if (counted.size() != blocks.size()) {
+    for (auto &[first, last] : blocks) {
+      first = greater(first, counted.front().first);
+      last = lesser(last, counted.front().second);
+    }
+    counted = blocks;
+  }
+  for (auto [range, part] : llvm::zip_equal(visited, counted)) {
+    // Where one of several ranges is empty, it ends before any block.
+    Value last =
+        visited.size() > 1 ? select(isLess(part.first, part.second), part.second, zero) : part.second;
+    range = {mul(part.first, step), mul(last, step)};
+  }
+}
 
 void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Streamed &streamed,
                                            function_ref<void(Value, Value)> prologue,
@@ -284,6 +357,10 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
       blockEnd = arith::SelectOp::create(b, isLess(rangeBegin, rangeEnd), blockEnd, first);
     visited.emplace_back(named(blockBegin, name("_first")), named(blockEnd, name("_end")));
   }
+  if (streamed.parts)
+    takePart(visited, streamed);
+  // Whether a loop may begin and end elsewhere than the dimension does.
+  bool isPartial = !ranges.all || streamed.parts;
   auto nameArgument = [&](BlockArgument argument, StringRef what) {
     argument.setLoc(NameLoc::get(b.getStringAttr(what), b.getLoc()));
   };
@@ -309,7 +386,7 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
     };
     // An empty range may begin anywhere.
     Value some = begin;
-    if (!ranges.all)
+    if (isPartial)
       some = named(arith::SelectOp::create(b, isLess(begin, end), begin, last), name("_first"));
     prologue(some, getStage(begin));
     auto loop = scf::ForOp::create(b, begin, end, step);
@@ -317,8 +394,7 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     Value next = named(add(loop.getInductionVar(), step), name("_block_end"));
-    // The loop may end before the dimension does.
-    if (!ranges.all)
+    if (isPartial)
       next = arith::SelectOp::create(b, isLess(next, end), next, last);
     runBody(loop.getInductionVar(), next, getStage(loop.getInductionVar()), /*entry=*/{});
     return;

@@ -60,11 +60,11 @@ public:
     return mlir::arith::MulIOp::create(b, lhs, rhs, mlir::arith::IntegerOverflowFlags::nsw);
   }
   mlir::Value isLess(mlir::Value lhs, mlir::Value rhs);
+  /// Takes the least significant digit of a mixed-radix work index.
+  mlir::Value takeDigit(mlir::Value &work, mlir::Value base, llvm::StringRef name);
   void ifThen(mlir::Value condition, llvm::function_ref<void()> body);
   void ifThenElse(mlir::Value condition, llvm::function_ref<void()> body,
                   llvm::function_ref<void()> otherwise);
-  /// Takes the least significant digit of a mixed-radix work index.
-  mlir::Value takeDigit(mlir::Value &work, mlir::Value base, llvm::StringRef name);
 
   //===--------------------------------------------------------------------===//
   // Storage
@@ -99,15 +99,15 @@ private:
 // What the host does for kernels
 //===----------------------------------------------------------------------===//
 
-/// A new buffer for a result, whose open sizes are those of `source`; the result may have `leading`
-/// dimensions more, which are static.
+/// A new buffer for a result, whose open sizes are those of `source`; with `parts`, one more leading
+/// dimension is so long.
 mlir::Value allocateResult(mlir::ImplicitLocOpBuilder &host, mlir::Value result, mlir::Value source,
-                           int64_t leading = 0);
+                           mlir::Value parts = mlir::Value());
 void fillWithZero(mlir::ImplicitLocOpBuilder &host, mlir::Value buffer);
 void replaceWithBuffer(mlir::ImplicitLocOpBuilder &host, mlir::Value result, mlir::Value buffer);
 
 /// Refuses lengths for which the positions of kernels have not enough bits.
-void requireShort(mlir::ImplicitLocOpBuilder &host, mlir::Value tensor, llvm::StringRef what);
+void requireShort(mlir::ImplicitLocOpBuilder &host, mlir::Value length, llvm::StringRef what);
 
 /// How the regions are inlined in a kernel.
 RegionInlining getTileInlining(mlir::Value qLen, mlir::Value kvLen);
@@ -128,11 +128,13 @@ protected:
   BlockRanges evaluateRanges(mlir::Value batch, mlir::Value head, mlir::Value begin, mlir::Value end);
 
   /// A dimension that a kernel streams in blocks, from `begin` (a multiple of `blockSize`) to `end`; `prefix`
-  /// begins the names of its positions ("kv").
+  /// begins the names of its positions ("kv"). With `parts`, only part number `part` of as many equal ones of
+  /// the blocks that meet a visited range.
   struct Streamed {
     llvm::StringRef prefix;
     mlir::Value begin, end;
     int64_t blockSize;
+    mlir::Value part = {}, parts = {};
   };
   struct StreamedBlock {
     /// Where it begins, and where the next one does: `end` or more after the last.
@@ -147,6 +149,9 @@ protected:
   void forEachVisitedBlock(const BlockRanges &ranges, const Streamed &streamed,
                            llvm::function_ref<void(mlir::Value, mlir::Value)> prologue,
                            llvm::function_ref<void(const StreamedBlock &)> body);
+
+  /// Restricts visited ranges, which begin at blocks, to those of a part.
+  void takePart(llvm::SmallVectorImpl<BlockRanges::Range> &visited, const Streamed &streamed);
 
   /// Copies a block of rows of a (batch, head, row, dim) buffer into a tile.
   void copyRows(mlir::Value buffer, mlir::Value batch, mlir::Value head, mlir::Value begin,
@@ -181,6 +186,16 @@ void lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options
 void lowerFusedToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
 void lowerDeltaToTile(DeltaOp op, const TileLoweringOptions &options);
 void lowerBlockListsToTile(BlockListsOp op);
+void lowerMergeToTile(MergeOp op);
+
+/// Whether the rows of a tile of a split forward are those of all query heads of a key head, so that the key
+/// head is read once: its few queries would leave most of the tile empty otherwise. Not where the heads visit
+/// different ranges.
+bool packsHeads(OnlineAttentionOp op);
+
+/// Rows of the blocks of a head of a forward, whose tiles are packed or not, and all its blocks.
+mlir::Value getNumForwardRows(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, bool packs);
+mlir::Value getNumForwardBlocks(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, bool packs);
 
 } // namespace attn
 

@@ -265,8 +265,9 @@ def compile(
     arch       "sm_80" … "sm_120a": for such a GPU, which need not be here; the function cannot be called then
     threads    of one call on a CPU; 0 is all
     block_m, block_n, kv_splits   queries and keys in a block, parts of the keys; 0 lets the compiler choose
+                                  (on a GPU each call chooses its parts, by its sizes)
     block_lists   whether to compute, in each call, which blocks a mask that depends on data leaves empty or full; by
-               default on a GPU only
+               default on a GPU only, without kv_splits
     """
     options = {"threads": threads, "block_m": block_m, "block_n": block_n, "kv_splits": kv_splits}
     if block_lists is not None:

@@ -88,9 +88,9 @@ typedef struct attn_compile_options {
   int32_t threads;   /* on a CPU, of one call; 0 for all */
   int64_t block_m;   /* queries in a block; 0: the compiler chooses */
   int64_t block_n;   /* keys in a block; 0: the compiler chooses */
-  int64_t kv_splits; /* parts that the keys are computed in; 0: the compiler chooses */
+  int64_t kv_splits; /* parts that the keys are computed in; 0: the compiler chooses, for a GPU each call */
   /* Whether to compute block lists for masks that depend on data: 1 yes, -1 no, 0: the compiler chooses (on a
-   * GPU) */
+   * GPU, without kv_splits) */
   int32_t block_lists;
 } attn_compile_options;
 

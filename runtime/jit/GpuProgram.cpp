@@ -46,6 +46,8 @@ void attn::setOptions(PlanPipelineOptions &options, const CompileRequest &reques
   options.kvSplits = request.kvSplits;
   if (request.blockLists != 0)
     options.blockLists = request.blockLists > 0;
+  else if (request.kvSplits > 1)
+    options.blockLists = false; // a GPU has no parts with block lists
 }
 
 llvm::Error attn::removeOtherFunctions(EntryPoint &entry) {

@@ -41,6 +41,16 @@ public:
   }
   void visit(BlockListsOp op) { visitReads(op.getCaptures(), op.getMask(), 0, op.getQuery(), op.getKey()); }
 
+  /// Parts are of one size, which is that of the result.
+  void visit(MergeOp op) {
+    int64_t leading = op.isStacked() ? 1 : 0;
+    Value first = op.getPartOuts().front();
+    for (ValueRange parts : {ValueRange(op.getPartOuts()), ValueRange(op.getPartLses())})
+      for (Value part : parts)
+        for (int64_t dim = 0; dim < 3 + leading; ++dim)
+          expectEqual(part, dim, first, dim);
+  }
+
 private:
   struct Size {
     Expr expr;
@@ -156,6 +166,7 @@ llvm::Expected<LaunchPlan> attn::describeParameters(const EntryPoint &entry) {
   for (AttentionOpInterface op : entry.getAttentionOps())
     builder.visit(op);
   entry.getFunction().walk([&](BlockListsOp op) { builder.visit(op); });
+  entry.getFunction().walk([&](MergeOp op) { builder.visit(op); });
   return std::move(plan);
 }
 

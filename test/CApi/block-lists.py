@@ -47,6 +47,17 @@ for name, blocks in [("documents", (128, 128)), ("causal_documents", (64, 128)),
         same(listed.backward(q, k, v, table, lists, *given), gradients, what)
         same(inside.backward(q, k, v, table, *given), gradients, what)
 
+# A GPU has no parts with lists: where parts are asked for there are none by default.
+text = make_text(MASKS["documents"], "bf16", 4, 2, 64, (128, 128))
+for given, is_listed in (({}, True), ({"kv_splits": 3}, False)):
+    gpu = attn.compile(text, "cuda", entry="plain", arch="sm_90a", **given)
+    assert ("block_lists(" in gpu.stage("plan")) == is_listed and "_forward" in gpu.source(), given
+try:
+    attn.compile(text, "cuda", entry="plain", arch="sm_90a", kv_splits=3, block_lists=True)
+    raise AssertionError("parts with block lists were accepted")
+except attn.CompileError as error:
+    assert "expected no block lists where the keys are computed in parts" in str(error), error
+
 # Lists of other lengths are refused.
 q = normal(2, 4, 200, 16)
 k = v = normal(2, 2, 200, 16)

@@ -33,7 +33,7 @@ func.func @gradient_without_d_out(%q: !q) {
 func.func @gradient_without_delta(%q: !q, %lse: tensor<2x4x3xf32>) {
   // expected-error @+1 {{expected lse, delta and d_out for a gradient [O1]}}
   "attn.online_attention"(%q, %q, %q, %lse, %q) <{kind = #attn<kernel_kind dq>,
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 0, 0>, schedule = #attn.schedule<block_m = 64, block_n = 64>}>
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 0, 0, 0>, schedule = #attn.schedule<block_m = 64, block_n = 64>}>
     ({}, {}, {}, {}) : (!q, !q, !q, tensor<2x4x3xf32>, !q) -> !q
   return
 }
@@ -44,7 +44,7 @@ func.func @gradient_without_delta(%q: !q, %lse: tensor<2x4x3xf32>) {
 func.func @forward_with_d_out(%q: !q) {
   // expected-error @+1 {{expected lse, delta and d_out only for a gradient [O1]}}
   "attn.online_attention"(%q, %q, %q, %q) <{kind = #attn<kernel_kind forward>,
-    operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1, 0, 0>, schedule = #attn.schedule<block_m = 64, block_n = 64>}>
+    operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1, 0, 0, 0>, schedule = #attn.schedule<block_m = 64, block_n = 64>}>
     ({}, {}, {}, {}) : (!q, !q, !q, !q) -> (!q, tensor<2x4x3xf32>)
   return
 }
@@ -301,7 +301,7 @@ func.func @unpaired_ranges(%q: !q) {
 func.func @no_query(%q: !q) {
   // expected-error @+1 {{expected operandSegmentSizes to begin with 3 ones, got 0, 1, 2}}
   "attn.online_attention"(%q, %q, %q) <{kind = #attn<kernel_kind forward>,
-    operandSegmentSizes = array<i32: 0, 1, 2, 0, 0, 0, 0, 0>, schedule = #attn.schedule<block_m = 64, block_n = 64>}>
+    operandSegmentSizes = array<i32: 0, 1, 2, 0, 0, 0, 0, 0, 0>, schedule = #attn.schedule<block_m = 64, block_n = 64>}>
     ({}, {}, {}, {}) : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
   return
 }
@@ -427,4 +427,32 @@ func.func @length_in_function(%b: index) {
 func.func @yield_in_function(%x: f32) {
   // expected-error @+1 {{expects parent op to be one of 'attn.attention, attn.attention_backward, attn.online_attention, attn.block_lists'}}
   attn.yield %x : f32
+}
+
+// -----
+
+func.func @splits_of_a_gradient(%q: tensor<1x1x?x64xf32>, %l: tensor<1x1x?xf32>, %n: index) {
+  // expected-error @+1 {{expected forward, kv_splits = 1 and order = query_outer with splits, got dq and}}
+  %0 = attn.online_attention dq %q, %q, %q, %l, %l, %q schedule(<block_m = 64, block_n = 64>) splits(%n)
+    : (tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>, tensor<1x1x?xf32>, tensor<1x1x?xf32>, tensor<1x1x?x64xf32>)
+    -> tensor<1x1x?x64xf32>
+  return
+}
+
+// -----
+
+func.func @splits_twice(%q: tensor<1x1x?x64xf32>, %n: index) {
+  // expected-error @+1 {{[O7]}}
+  %0:2 = attn.online_attention forward %q, %q, %q schedule(<block_m = 64, block_n = 64, kv_splits = 2>) splits(%n)
+    : (tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>) -> (tensor<?x1x1x?x64xf32>, tensor<?x1x1x?xf32>)
+  return
+}
+
+// -----
+
+func.func @splits_are_dynamic(%q: tensor<1x1x?x64xf32>, %n: index) {
+  // expected-error @+1 {{expected results with a dynamic number of parts with splits, got 'tensor<3x1x1x?x64xf32>', 'tensor<3x1x1x?xf32>' [O7]}}
+  %0:2 = attn.online_attention forward %q, %q, %q schedule(<block_m = 64, block_n = 64>) splits(%n)
+    : (tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>) -> (tensor<3x1x1x?x64xf32>, tensor<3x1x1x?xf32>)
+  return
 }

@@ -329,3 +329,35 @@ func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %t: !attn_til
   attn_tile.load_shared %t to %a : !attn_tile.shared<64x64xf32>, !attn_tile.fragment<64x64xf32, accumulator, 4x1>
   return
 }
+
+// -----
+
+func.func @f(%source: memref<?x64xf16>, %tile: !attn_tile.shared<64x64xf16>, %i: index) {
+  // expected-error @below {{expected at least two indices of packed rows, got 1 [CA3]}}
+  attn_tile.copy_async %source[%i] packed(%i) rows(%i) to %tile : memref<?x64xf16>, !attn_tile.shared<64x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %out: memref<?x64xf16>, %i: index) {
+  // expected-error @below {{expected at least two indices of packed rows, got 1 [ST3]}}
+  attn_tile.store %a to %out[%i] packed(%i) rows(%i) : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, memref<?x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%r: !attn_tile.fragment<64xf32, rows, 4x1>, %lse: memref<?xf32>, %i: index) {
+  // expected-error @below {{expected at least two indices of packed rows, got 1 [SO2]}}
+  attn_tile.store_rows %r to %lse[%i] packed(%i) rows(%i) : !attn_tile.fragment<64xf32, rows, 4x1>, memref<?xf32>
+  return
+}
+
+// -----
+
+func.func @f(%condition: i1) {
+  // expected-error @below {{expected the name to be a C++ identifier, got "split kv" [TI1]}}
+  attn_tile.take_if %condition "split kv"
+  return
+}

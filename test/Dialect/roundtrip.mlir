@@ -217,6 +217,8 @@ func.func @backward_all_parts(%q: tensor<2x4x?x8xbf16>, %k: tensor<2x2x?x8xbf16>
 // CHECK: attn.yield_ranges visited(%{{.*}} to %arg1, %begin to %end) masked()
 // CHECK: } {tool.note} : (
 // CHECK: attn.online_attention forward {{.*}}kv_splits = 3{{.*}} -> (tensor<3x1x8x?x64xf32>, tensor<3x1x8x?xf32>)
+// CHECK: attn.online_attention forward {{.*}} captures(%arg1 : index) schedule(<block_m = 64, block_n = 64>) splits(%arg1) score(
+// CHECK: } : ({{[^)]*}}) -> (tensor<?x1x8x?x64xf32>, tensor<?x1x8x?xf32>)
 func.func @online_forward(%q: tensor<1x8x?x64xf32>, %sink: index, %h: tensor<1x8x?x64xf16>) {
   %out, %lse = attn.online_attention forward %q, %q, %q schedule(<block_m = 64, block_n = 64>)
     : (tensor<1x8x?x64xf32>, tensor<1x8x?x64xf32>, tensor<1x8x?x64xf32>) -> (tensor<1x8x?x64xf32>, tensor<1x8x?xf32>)
@@ -233,6 +235,11 @@ func.func @online_forward(%q: tensor<1x8x?x64xf32>, %sink: index, %h: tensor<1x8
   %out_3, %lse_3 = attn.online_attention forward %h, %h, %h schedule(<block_m = 64, block_n = 64, kv_splits = 3>)
     : (tensor<1x8x?x64xf16>, tensor<1x8x?x64xf16>, tensor<1x8x?x64xf16>)
     -> (tensor<3x1x8x?x64xf32>, tensor<3x1x8x?xf32>)
+  %out_4, %lse_4 = attn.online_attention forward %h, %h, %h captures(%sink : index) schedule(<block_m = 64, block_n = 64>) splits(%sink)
+    score(%s: f32, %b: index, %hh: index, %q_idx: index, %kv_idx: index) {
+      attn.yield %s : f32
+    } : (tensor<1x8x?x64xf16>, tensor<1x8x?x64xf16>, tensor<1x8x?x64xf16>)
+    -> (tensor<?x1x8x?x64xf32>, tensor<?x1x8x?xf32>)
   return
 }
 
@@ -273,8 +280,8 @@ func.func @online_gradients(%q: tensor<2x4x?x8xbf16>, %k: tensor<2x2x?x8xbf16>, 
 // CHECK: } {note} : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>) -> tensor<1x1x?x?x2xi32>
 // CHECK: attn.attention %arg0, %arg1, %arg1 captures(%arg2 : tensor<?xi32>) scale(1.000000e+00) block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 64) mask(
 // CHECK: attn.attention_backward %arg0, %arg1, %arg1, %arg0, %lse, %arg0, %lse captures(%arg2 : tensor<?xi32>) block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 64) mask(
-// CHECK: attn.online_attention forward %arg0, %arg1, %arg1 captures(%arg2 : tensor<?xi32>) block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 64) schedule(<block_m = 32, block_n = 64>) mask(
-func.func @block_lists(%q: tensor<2x4x?x8xbf16>, %k: tensor<2x2x?x8xbf16>, %ids: tensor<?xi32>) {
+// CHECK: attn.online_attention forward %arg0, %arg1, %arg1 captures(%arg2 : tensor<?xi32>) block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 64) schedule(<block_m = 32, block_n = 64>) splits(%arg3) mask(
+func.func @block_lists(%q: tensor<2x4x?x8xbf16>, %k: tensor<2x2x?x8xbf16>, %ids: tensor<?xi32>, %parts: index) {
   %lists = attn.block_lists %q, %k captures(%ids : tensor<?xi32>) blocks(128, 64)
     mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
       %n = attn.kv_len %b
@@ -297,13 +304,13 @@ func.func @block_lists(%q: tensor<2x4x?x8xbf16>, %k: tensor<2x2x?x8xbf16>, %ids:
     } : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x4x?x8xbf16>, tensor<2x4x?xf32>,
          tensor<2x4x?x8xbf16>, tensor<2x4x?xf32>) -> (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x2x?x8xbf16>)
   %o:2 = attn.online_attention forward %q, %k, %k captures(%ids : tensor<?xi32>)
-    block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 64) schedule(<block_m = 32, block_n = 64>)
+    block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 64) schedule(<block_m = 32, block_n = 64>) splits(%parts)
     mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
       %keep = arith.cmpi slt, %q_idx, %kv_idx : index
       attn.yield %keep : i1
     } ranges(%b: index, %h: index, %begin: index, %end: index) {
       attn.yield_ranges visited() masked()
-    } : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x2x?x8xbf16>) -> (tensor<2x4x?x8xbf16>, tensor<2x4x?xf32>)
+    } : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x2x?x8xbf16>) -> (tensor<?x2x4x?x8xf32>, tensor<?x2x4x?xf32>)
   return
 }
 

@@ -207,3 +207,17 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// Rows of several heads, and a condition of the host.
+// CHECK-LABEL: func @packed
+// CHECK: attn_tile.take_if %{{.*}} "split_kv"
+// CHECK: attn_tile.copy_async %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] packed(%{{.*}}) rows(%{{.*}}) to %{{.*}} aligned :
+// CHECK: attn_tile.store %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] packed(%{{.*}}) rows(%{{.*}}) :
+// CHECK: attn_tile.store_rows %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] packed(%{{.*}}) rows(%{{.*}}) :
+func.func @packed(%x: !tensor, %tile: !attn_tile.shared<64x128xbf16>, %acc: !output, %row_lse: !rows, %lse: !statistics, %i: index, %pays: i1) {
+  attn_tile.take_if %pays "split_kv"
+  attn_tile.copy_async %x[%i, %i, %i] packed(%i) rows(%i) to %tile aligned : !tensor, !attn_tile.shared<64x128xbf16>
+  attn_tile.store %acc to %x[%i, %i, %i] packed(%i) rows(%i) : !output, !tensor
+  attn_tile.store_rows %row_lse to %lse[%i, %i, %i] packed(%i) rows(%i) : !rows, !statistics
+  return
+}

@@ -42,3 +42,13 @@ func.func @huge(%q: !q, %lse: !l) {
     : (!q, !q, !q, !l, !l, !q) -> (!q, !q)
   return
 }
+
+// -----
+
+!q = tensor<1x1x?x64xf32>
+func.func @splits(%q: !q, %n: index) {
+  // expected-error @+1 {{expected a number of parts in the schedule (kv_splits) for a CPU, got splits}}
+  attn.online_attention forward %q, %q, %q schedule(<block_m = 64, block_n = 64>) splits(%n)
+    : (!q, !q, !q) -> (tensor<?x1x1x?x64xf32>, tensor<?x1x1x?xf32>)
+  return
+}

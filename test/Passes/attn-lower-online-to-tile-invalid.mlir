@@ -20,8 +20,29 @@ func.func @dq(%q: !t, %lse: !l) -> !t {
 
 // -----
 
-func.func @merge(%a: tensor<1x1x?x64xf32>, %la: tensor<1x1x?xf32>, %b: tensor<1x1x?x64xf32>, %lb: tensor<1x1x?xf32>) -> tensor<1x1x?x64xf32> {
-  // expected-error @below {{has no GPU kernel yet; use kv_splits = 1, or merge on the CPU}}
-  %out, %lse = attn.merge (%a, %la), (%b, %lb) : tensor<1x1x?x64xf32>, tensor<1x1x?xf32> -> tensor<1x1x?x64xf32>, tensor<1x1x?xf32>
-  return %out : tensor<1x1x?x64xf32>
+!t = tensor<1x1x?x64xf64>
+!l = tensor<1x1x?xf64>
+func.func @merge(%a: !t, %la: !l) -> !t {
+  // expected-error @below {{f64 tensors are for the CPU; convert them to f32 for a GPU}}
+  %out, %lse = attn.merge (%a, %la), (%a, %la) : !t, !l -> !t, !l
+  return %out : !t
+}
+
+// -----
+
+// Parts divide ranges, which block lists have none of.
+!t = tensor<1x1x?x64xbf16>
+!p = tensor<3x1x1x?x64xf32>
+func.func @listed_parts(%q: !t, %lists: tensor<1x1x?x?x2xi32>) -> !p {
+  // expected-error @below {{expected no block lists where the keys are computed in parts on a GPU; compile with kv_splits = 1 or without block lists}}
+  %outs, %lses = attn.online_attention forward %q, %q, %q block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(64, 64)
+    schedule(<block_m = 64, block_n = 64, kv_splits = 3, warps = 4>)
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %keep = arith.cmpi sle, %kv_idx, %q_idx : index
+      attn.yield %keep : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %c0 = arith.constant 0 : index
+      attn.yield_ranges visited(%c0 to %end) masked(%begin to %end)
+    } : (!t, !t, !t) -> (!p, tensor<3x1x1x?xf32>)
+  return %outs : !p
 }

@@ -386,3 +386,95 @@ func.func @listed(%q: !q, %ids: tensor<?x?xi32>) -> !q {
     } : (!q, !q, !q) -> (!q, !l)
   return %out : !q
 }
+
+// -----
+
+// Parts of a number that is given, of two query heads a key head: a block has the rows of both. The visited blocks of
+// two ranges are counted, each once, and divided.
+!q = tensor<?x8x?x64xf16>
+!k = tensor<?x4x?x64xf16>
+!p = tensor<3x?x8x?x64xf32>
+!l = tensor<3x?x8x?xf32>
+// CHECK-LABEL: func @parts(
+// CHECK: %[[OUT:.*]] = memref.alloc({{.*}}) : memref<3x?x8x?x64xf32>
+// CHECK: %[[LSE:.*]] = memref.alloc({{.*}}) : memref<3x?x8x?xf32>
+// CHECK: cf.assert %{{.*}}, "there may be at most 2147482624 queries in the heads of a group"
+// CHECK-LABEL: gpu.func @parts_forward_parts(
+// CHECK: %[[GROUP:.*]] = arith.divsi %c8{{.*}}, %c4
+// CHECK: %[[ROWS:.*]] = arith.muli %{{.*}}, %[[GROUP]] overflow<nsw>
+// CHECK: attn_tile.copy_async %{{.*}}[%{{.*}}, %{{.*}}, %[[BEGIN:.*]]] packed(%[[GROUP]]) rows(%{{.*}}) to %query_tile
+// CHECK: %[[OTHER:.*]] = arith.select %{{.*}}, %{{.*}}, %{{.*}} : index
+// CHECK: %[[ONE:.*]] = arith.maxsi %{{.*}}, %c0{{.*}} : index
+// CHECK: arith.select
+// CHECK: arith.subi
+// CHECK-NEXT: arith.maxsi %{{.*}}, %c0{{.*}} : index
+// CHECK: %[[TWO:.*]] = arith.maxsi %{{.*}}, %c0{{.*}} : index
+// CHECK: %[[ALL:.*]] = arith.addi %{{.*}}, %[[TWO]] overflow<nsw>
+// CHECK: arith.divsi %[[ALL]], %c3
+// CHECK: arith.remsi %[[ALL]], %c3
+// CHECK: scf.while
+// CHECK: %[[ROW:.*]] = arith.addi %[[BEGIN]], %{{.*}} overflow<nsw>
+// CHECK: arith.divsi %[[ROW]], %[[GROUP]]
+// CHECK: arith.remsi %[[ROW]], %[[GROUP]]
+// CHECK: attn_tile.store %output to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %[[BEGIN]]] packed(%[[GROUP]])
+// CHECK: attn_tile.store_rows %row_max to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %[[BEGIN]]] packed(%[[GROUP]])
+func.func @parts(%q: !q, %k: !k, %v: !k, %sink: index) -> (!p, !l) {
+  %out, %lse = attn.online_attention forward %q, %k, %v captures(%sink : index)
+    schedule(<block_m = 64, block_n = 64, kv_splits = 3, warps = 4>)
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %keep = arith.cmpi slt, %kv_idx, %sink : index
+      attn.yield %keep : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %c0 = arith.constant 0 : index
+      attn.yield_ranges visited(%c0 to %sink, %begin to %end) masked(%sink to %end)
+    } : (!q, !k, !k) -> (!p, !l)
+  return %out, %lse : !p, !l
+}
+
+// -----
+
+// A number that the host computes; each head of queries has a key head of its own.
+!t = tensor<?x4x?x64xf16>
+!p = tensor<?x?x4x?x64xf32>
+!l = tensor<?x?x4x?xf32>
+// CHECK-LABEL: func @splits(
+// CHECK-SAME: %{{.*}}: tensor<?x4x?x64xf16>, %[[N:.*]]: index)
+// CHECK: memref.alloc(%[[N]], %{{.*}}, %{{.*}}) : memref<?x?x4x?x64xf32>
+// CHECK: %[[GRID:.*]] = arith.muli %{{.*}}, %[[N]] : index
+// CHECK: gpu.launch_func @splits_forward_parts::@splits_forward_parts blocks in (%[[GRID]],
+// CHECK-LABEL: gpu.func @splits_forward_parts(
+// CHECK: %[[PARTS:.*]] = memref.dim %{{.*}}, %c0
+// CHECK: arith.remsi %{{.*}}, %[[PARTS]]
+// CHECK-NOT: packed
+// CHECK: scf.for
+func.func @splits(%q: !t, %n: index) -> (!p, !l) {
+  %out, %lse = attn.online_attention forward %q, %q, %q schedule(<block_m = 64, block_n = 64, warps = 4>) splits(%n)
+    : (!t, !t, !t) -> (!p, !l)
+  return %out, %lse : !p, !l
+}
+
+// -----
+
+// Pairs: a warp a row, a lane every 32nd column. A part without a key counts nothing, whatever its out is.
+!t = tensor<?x2x?x40xbf16>
+!l = tensor<?x2x?xf32>
+// CHECK-LABEL: func @merge(
+// CHECK: memref.alloc({{.*}}) : memref<?x2x?x40xbf16>
+// CHECK: memref.alloc({{.*}}) : memref<?x2x?xf32>
+// CHECK: gpu.launch_func @merge_merge::@merge_merge
+// CHECK-LABEL: gpu.func @merge_merge(
+// CHECK-NOT: scf.for
+// CHECK: arith.maximumf
+// CHECK: %[[EMPTY:.*]] = arith.cmpf oeq, %[[PART:.*]], %cst
+// CHECK: %[[EXP:.*]] = math.exp
+// CHECK: arith.select %[[EMPTY]], %{{.*}}, %[[EXP]] : f32
+// CHECK: memref.load {{.*}} : memref<?x2x?x40xbf16,
+// CHECK: arith.extf
+// CHECK: %[[PRODUCT:.*]] = arith.mulf
+// CHECK: arith.select %[[EMPTY]], %{{.*}}, %[[PRODUCT]] : f32
+// CHECK: arith.truncf
+// CHECK: memref.store
+func.func @merge(%a: !t, %la: !l, %b: !t, %lb: !l) -> (!t, !l) {
+  %out, %lse = attn.merge (%a, %la), (%b, %lb) : !t, !l -> !t, !l
+  return %out, %lse : !t, !l
+}

@@ -57,6 +57,23 @@ func.func @decode(%q: tensor<1x2x1x8xf32>, %k: tensor<1x2x4096x8xf32>) -> tensor
   return %out : tensor<1x2x1x8xf32>
 }
 
+// Block lists go along.
+// CHECK-LABEL: func @listed(
+// CHECK: forward {{.*}} block_lists(%{{.*}} : tensor<1x1x?x?x2xi32>) blocks(64, 128) schedule(<block_m = 16, block_n = 32, kv_splits = 3>) mask(
+// CHECK: attn.merge
+func.func @listed(%q: !q, %lists: tensor<1x1x?x?x2xi32>) -> !q {
+  %out, %lse = attn.online_attention forward %q, %q, %q block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(64, 128)
+    schedule(<block_m = 16, block_n = 32>)
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %keep = arith.cmpi sle, %kv_idx, %q_idx : index
+      attn.yield %keep : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %c0 = arith.constant 0 : index
+      attn.yield_ranges visited(%c0 to %end) masked(%begin to %end)
+    } : (!q, !q, !q) -> (!q, !l)
+  return %out : !q
+}
+
 // The parts of a bf16 attention are f32, rounded once by the merge.
 // CHECK-LABEL: func @half(
 // CHECK: attn.online_attention {{.*}} -> (tensor<3x1x2x?x8xf32>, tensor<3x1x2x?xf32>)

@@ -19,6 +19,7 @@
 // HOPPER-NEXT: bound products: {{.*}} at least; products {{.*}} at 989 TFLOP/s, exponentials {{.*}} at 3.86 T/s, memory {{.*}} at 4.80 TB/s
 // HOPPER-NEXT: figures of the data sheet of H200 SXM; the products of its own instructions, which mma.sync does not reach
 // HOPPER: {{^}}launch plan
+// HOPPER-NEXT: variant split_kv, if min(
 // HOPPER-NEXT: variant aligned, taken here, if min(q.aligned(16), k.aligned(16), v.aligned(16), out.aligned(16))
 // HOPPER-NEXT: variant any
 // HOPPER-NEXT: kernel causal_forward: 256 blocks (ceildiv(q.size(2), 128) * q.size(0) * 16) of 128 threads, 65536 bytes of shared memory

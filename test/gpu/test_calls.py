@@ -34,7 +34,7 @@ def bits(x):
 def test_bit_equal(compiled, type, mod):
     """The forward is the same bit by bit, however often it runs, and alone or in a batch."""
     attention = Attention(type, 8, 2, 128, 128, MODS[mod])
-    fn = compiled(attention)
+    fn = compiled(attention, kv_splits=1)  # chosen, their number may depend on the batch
     tensors = make_tensors(attention, 3, 777, 777)
     first = fn(*tensors)
     for _ in range(100):

@@ -257,6 +257,20 @@ TEST_F(ChooseScheduleTest, TakesTheFastestGpuTileThatFits) {
   EXPECT_EQ(tile(Arch::sm_80, 256), std::tuple(128, 64, 8));
 }
 
+TEST_F(ChooseScheduleTest, TakesSmallGpuTilesForPartsOfTheKeys) {
+  auto tile = [&](Arch arch, int64_t headDim) {
+    ShapeClass shape = makeShape(KernelKind::forward, headDim, headDim);
+    shape.elementBits = 16;
+    ScheduleOverrides overrides;
+    overrides.splitsKeys = true;
+    ScheduleAttr schedule = choose(shape, getNamedTarget(&context, arch), overrides).schedule;
+    return std::tuple(schedule.getBlockM(), schedule.getBlockN(), schedule.getBlocksPerMultiprocessor());
+  };
+  EXPECT_EQ(tile(Arch::sm_90a, 128), std::tuple(64, 64, 3));
+  EXPECT_EQ(tile(Arch::sm_86, 128), std::tuple(64, 64, 2));
+  EXPECT_EQ(tile(Arch::sm_90a, 256), std::tuple(64, 64, 2));
+}
+
 TEST_F(ChooseScheduleTest, RefusesGpuTilesThatCannotBe) {
   TargetAttr gpu = getNamedTarget(&context, Arch::sm_90a);
   ShapeClass shape = makeShape(KernelKind::forward);

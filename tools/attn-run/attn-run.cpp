@@ -80,10 +80,10 @@ static cl::opt<int64_t> blockN("block-n", cl::desc("Keys in a block"), cl::init(
 static cl::opt<int64_t> kvSplits("kv-splits", cl::desc("Parts in which the keys are computed"), cl::init(0),
                                  cl::cat(category));
 
-static cl::opt<bool>
-    blockLists("block-lists",
-               cl::desc("Compute block lists for masks that depend on data; default: on a GPU"),
-               cl::cat(category));
+static cl::opt<bool> blockLists(
+    "block-lists",
+    cl::desc("Compute block lists for masks that depend on data; default: on a GPU, without kv-splits"),
+    cl::cat(category));
 
 static cl::opt<bool> backward("backward",
                               cl::desc("Run the gradients of the function, which the compiler derives"),

@@ -64,6 +64,8 @@ struct Options {
   cl::opt<bool> aligned{
       "aligned", cl::init(true), cl::cat(category),
       cl::desc("Lower for tensors whose rows are aligned to 16 bytes (a plan: for those too)")};
+  cl::opt<bool> splitKv{"split-kv", cl::cat(category),
+                        cl::desc("Lower for few queries and long keys (a plan: for those too)")};
   cl::opt<bool> failOnSpill{"fail-on-spill", cl::cat(category),
                             cl::desc("Fail if registers spill, or an array lies in local memory")};
   cl::opt<bool> report{"report", cl::cat(category),
@@ -174,6 +176,8 @@ static LogicalResult translate(ModuleOp module, const Options &options, llvm::ra
     return failure();
   CudaPipelineOptions pipeline;
   pipeline.aligned = options.aligned.getValue();
+  if (options.action != Output::LaunchPlan && !options.splitKv)
+    pipeline.kvSplits = 1;
   auto modules = cuda::lowerToCuda(module, pipeline);
   if (failed(modules))
     return failure();
@@ -185,7 +189,7 @@ static LogicalResult translate(ModuleOp module, const Options &options, llvm::ra
     return success();
   }
 
-  ModuleOp lowered = *modules->front();
+  ModuleOp lowered = options.splitKv ? *modules->back() : *modules->front();
   if (lowered.getOps<gpu::GPUModuleOp>().empty())
     return lowered.emitError("expected attention, or a gpu.module with kernels");
   std::string source;

@@ -82,6 +82,8 @@ void attn::setPipelineOptions(PlanPipelineOptions &pipeline, const LoweringSetti
   pipeline.kvSplits = lowering.kvSplits;
   if (lowering.blockLists)
     pipeline.blockLists = *lowering.blockLists;
+  else if (lowering.kvSplits > 1)
+    pipeline.blockLists = false; // a GPU has no parts with block lists
 }
 
 llvm::Expected<Program> Program::compile(OwningOpRef<ModuleOp> module, const ProgramOptions &options) {

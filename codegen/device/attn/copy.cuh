@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // All `Threads` threads of the block (threadIdx.x) take part in each copy. Rows are `stride` elements apart
-// in global memory.
+// in global memory, or are PackedRows.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -45,17 +45,20 @@ __device__ __forceinline__ void copy_chunk_async(const SharedTile<T, Rows, Colum
 ///
 /// Alignment is what the address and the stride are known to be a multiple of, in bytes: 16, 8 or 4 use
 /// cp.async of that size, less uses plain loads and stores, to which the same barrier applies.
-template <int Threads, int ValidColumns, int Alignment = 16, typename T, int Rows, int Columns>
+template <int Threads, int ValidColumns, int Alignment = 16, typename T, int Rows, int Columns,
+          typename Stride>
 __device__ __forceinline__ void copy_async(const SharedTile<T, Rows, Columns> &tile, const T *global,
-                                           int64 stride, int valid_rows) {
+                                           Stride stride, int valid_rows) {
   using Tile = SharedTile<T, Rows, Columns>;
   static_assert(ValidColumns <= Columns, "the matrix is wider than the tile");
   constexpr int kChunks = Tile::kRowChunks, kElements = Tile::kChunkElements;
   constexpr int kSteps = (Rows * kChunks + Threads - 1) / Threads;
   // Where the threads make up whole rows each keeps its chunk and walks down, one addition a step.
-  constexpr bool kWholeRows = Threads % kChunks == 0;
+  constexpr bool kWholeRows = Threads % kChunks == 0, kWalks = kWholeRows && is_same<Stride, int64>;
   const uint32 thread = opaque(threadIdx.x);
-  const T *walk = global + int64(thread / kChunks) * stride + thread % kChunks * kElements;
+  const T *walk = global;
+  if constexpr (kWalks)
+    walk += int64(thread / kChunks) * stride + thread % kChunks * kElements;
   // Without cp.async a step holds its loads in registers, and is much code.
 #pragma unroll(Alignment >= 4 ? kSteps : 2)
   for (int step = 0; step < kSteps; ++step) {
@@ -64,8 +67,11 @@ __device__ __forceinline__ void copy_async(const SharedTile<T, Rows, Columns> &t
     const int chunk = kWholeRows ? thread % kChunks : index % kChunks;
     if (Rows * kChunks % Threads != 0 && index >= Rows * kChunks)
       break;
-    const T *source = kWholeRows ? walk : global + row * stride + chunk * kElements;
-    walk += Threads / kChunks * stride;
+    const T *source = walk;
+    if constexpr (kWalks)
+      walk += Threads / kChunks * stride;
+    else
+      source += row * stride + chunk * kElements;
     const int columns =
         ValidColumns == Columns ? kElements : min(max(ValidColumns - chunk * kElements, 0), kElements);
     copy_chunk_async<Alignment>(tile, row, chunk, source, row < valid_rows ? columns : 0);
@@ -74,8 +80,9 @@ __device__ __forceinline__ void copy_async(const SharedTile<T, Rows, Columns> &t
 
 /// Stores rows 0 to valid_rows - 1 and columns 0 to ValidColumns - 1 of a tile to global memory, in whole
 /// rows, with accesses of up to 16 bytes.
-template <int Threads, int ValidColumns, int Alignment = 16, typename T, int Rows, int Columns>
-__device__ __forceinline__ void copy(T *global, int64 stride, int valid_rows,
+template <int Threads, int ValidColumns, int Alignment = 16, typename T, int Rows, int Columns,
+          typename Stride>
+__device__ __forceinline__ void copy(T *global, Stride stride, int valid_rows,
                                      const SharedTile<T, Rows, Columns> &tile) {
   using Tile = SharedTile<T, Rows, Columns>;
   constexpr int kChunks = Tile::kRowChunks, kElements = Tile::kChunkElements;

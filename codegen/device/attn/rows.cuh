@@ -48,9 +48,9 @@ __device__ __forceinline__ void load_rows(RowVector<float, M, WarpsM, WarpsN> &v
     }
 }
 
-/// Writes the rows below valid_rows, `stride` elements apart.
-template <int M, int WarpsM, int WarpsN>
-__device__ __forceinline__ void store_rows(float *global, int64 stride, int valid_rows,
+/// Writes the rows below valid_rows, `stride` elements apart or PackedRows.
+template <int M, int WarpsM, int WarpsN, typename Stride>
+__device__ __forceinline__ void store_rows(float *global, Stride stride, int valid_rows,
                                            const RowVector<float, M, WarpsM, WarpsN> &vector) {
   if (lane_index() % 4 != 0 || warp_index() % WarpsN != 0)
     return;
@@ -127,8 +127,8 @@ __device__ __forceinline__ void load(Fragment<float, M, N, WarpsM, WarpsN> &frag
 
 /// Writes an accumulator, rounded to T, to rows 0 to valid_rows - 1 and columns 0 to ValidColumns - 1 of a
 /// matrix in global memory.
-template <int ValidColumns, typename T, int M, int N, int WarpsM, int WarpsN>
-__device__ __forceinline__ void store(T *global, int64 stride, int valid_rows,
+template <int ValidColumns, typename T, int M, int N, int WarpsM, int WarpsN, typename Stride>
+__device__ __forceinline__ void store(T *global, Stride stride, int valid_rows,
                                       const Fragment<float, M, N, WarpsM, WarpsN> &fragment) {
   const int first_row = fragment.first_row(threadIdx.x), first_column = fragment.first_column(threadIdx.x);
 #pragma unroll
@@ -146,8 +146,9 @@ __device__ __forceinline__ void store(T *global, int64 stride, int valid_rows,
 
 /// The same by way of a shared tile, which no thread may use meanwhile, so that whole rows are written.
 /// Contains barriers of the whole block, one before the tile is written.
-template <int Threads, int ValidColumns, int Alignment = 16, typename T, int M, int N, int WarpsM, int WarpsN>
-__device__ __forceinline__ void store_via(T *global, int64 stride, int valid_rows,
+template <int Threads, int ValidColumns, int Alignment = 16, typename T, int M, int N, int WarpsM, int WarpsN,
+          typename Stride>
+__device__ __forceinline__ void store_via(T *global, Stride stride, int valid_rows,
                                           const Fragment<float, M, N, WarpsM, WarpsN> &fragment,
                                           const SharedTile<T, M, N> &tile) {
   __syncthreads();

@@ -72,6 +72,18 @@ struct Tensor {
   }
 };
 
+/// The rows of `group` heads, interleaved, in place of a stride: row r of a tile is row (first + r) / group
+/// of head (first + r) % group.
+struct PackedRows {
+  int group, first;
+  int64 head_stride, row_stride;
+};
+/// How far a row of a tile lies from the first row of the first head.
+__device__ __forceinline__ int64 operator*(int row, const PackedRows &rows) {
+  const int number = rows.first + row;
+  return number % rows.group * rows.head_stride + number / rows.group * rows.row_stride;
+}
+
 /// Two numbers rounded to T (bf16 or f16) in one register, `low` in the lower half.
 template <typename T>
 __device__ __forceinline__ uint32 pack(float low, float high) {

@@ -1,0 +1,58 @@
+# Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Checks which variant of split-kv.mlir's launch plan calls take, and in how many parts: the plan is evaluated here."""
+
+import json
+import sys
+
+plan = json.load(sys.stdin)
+
+
+def evaluate(expr, sizes):
+    if isinstance(expr, int):
+        return expr
+    ((kind, operands),) = expr.items()
+    if kind == "dim":
+        return sizes[operands[0]][operands[1]]
+    if kind.endswith("aligned"):
+        return 1
+    a, b = (evaluate(operand, sizes) for operand in operands)
+    return {
+        "add": lambda: a + b, "sub": lambda: a - b, "mul": lambda: a * b, "ceildiv": lambda: -(-a // b), "floordiv": lambda: a // b,
+        "min": lambda: min(a, b), "max": lambda: max(a, b), "less": lambda: int(a < b), "less_equal": lambda: int(a <= b),
+        "equal": lambda: int(a == b),
+    }[kind]()  # fmt: skip
+
+
+def choose(batch, q_len, kv_len):
+    """The name of the variant, and its parts."""
+    sizes = [(batch, 32, q_len, 64), (batch, 8, kv_len, 64), (batch, 8, kv_len, 64)]
+    variant = next(v for v in plan["variants"] if evaluate(v["condition"], sizes))
+    return variant["name"], evaluate(variant["workspaces"][0]["sizes"][0], sizes) if variant["workspaces"] else 1
+
+
+for call, expected in {
+    # One tile of 64 rows holds 16 queries of 4 heads; 8 tiles in 396 places, 256 keys or more a part.
+    (1, 1, 131072): ("split_kv", 49),
+    (1, 16, 131072): ("split_kv", 49),
+    (1, 17, 131072): ("split_kv", 24),
+    (1, 1, 8192): ("split_kv", 32),
+    (1, 1, 511): ("aligned", 1),
+    (1, 1, 512): ("split_kv", 2),
+    (24, 1, 100000): ("split_kv", 2),
+    # A full machine: one tile for the query heads of a key head still pays, where there are keys enough.
+    (25, 1, 100000): ("split_kv", 1),
+    (64, 16, 1024): ("split_kv", 1),
+    (64, 16, 1023): ("aligned", 1),
+    (64, 17, 100000): ("aligned", 1),
+    # Ordinary shapes, and none.
+    (16, 1024, 1024): ("aligned", 1),
+    (1, 16384, 16384): ("aligned", 1),
+    (0, 1, 8192): ("split_kv", 32),
+    (1, 0, 8192): ("split_kv", 32),
+    (1, 1, 0): ("aligned", 1),
+    # Most of the keys lie after the last query: only what a call sees counts.
+    (1, 8192, 300): ("aligned", 1),
+}.items():
+    got = choose(*call)
+    assert got == expected, (call, got, expected)

@@ -1,0 +1,71 @@
+// RUN: attn-translate --attn-to-cuda --split-kv --arch=sm_90a %s | FileCheck %s
+// RUN: attn-translate --attn-to-launch-plan --arch=sm_90a %s | %python %S/Inputs/compact_plan.py | FileCheck %s --check-prefix=PLAN
+// RUN: attn-translate --attn-to-launch-plan --arch=sm_90a %s | %python %S/Inputs/split_kv.py
+// RUN: sed 's/x64x/x128x/g' %s | attn-translate --attn-to-cuda --split-kv --arch=sm_90a | FileCheck %s --check-prefix=WIDE
+// RUN: %if nvrtc %{ sed 's/x64x/x128x/g' %s | attn-translate --attn-to-cubin --split-kv --arch=sm_90a --fail-on-spill -o %t.cubin %}
+// RUN: %if nvrtc %{ attn-translate --attn-to-cubin --split-kv --arch=sm_80 --fail-on-spill %s -o %t.cubin %}
+// RUN: %if nvrtc %{ attn-translate --attn-to-cubin --split-kv --arch=sm_90a --fail-on-spill %s -o %t.cubin %}
+
+// Few queries and long keys: keys in parts, one kernel that merges them; one tile for the query heads of a key head.
+
+// CHECK-LABEL: decode_merge(
+// CHECK-NEXT:      const Tensor<const float, 5> part_outs,
+// CHECK-NEXT:      const Tensor<const float, 4> part_lses,
+// CHECK:       const int row = block * 4 + thread_x / 32;
+// CHECK-NEXT:  if (row < q_len) {
+// CHECK-NEXT:    const int parts = part_lses.size(0);
+// CHECK-NEXT:    float max_lse = -kInfinity;
+// CHECK-NEXT:    for (int first = 0; first < parts; first += 16) {
+// CHECK:           #pragma unroll
+// CHECK-NEXT:      for (int part = first; part < {{.*}}; ++part) {
+// CHECK-NEXT:        const float part_lses_value = load(part_lses, part, batch, head, row);
+// CHECK-NEXT:        {{.*}} part < parts ? part_lses_value : -kInfinity
+// CHECK:       #pragma unroll
+// CHECK-NEXT:  for (int part
+// CHECK:         const float weight = is_true ? 0.0f : expf(selected - max_lse);
+// CHECK:         = load(part_outs, part, batch, head, row, lane);
+// CHECK:       if (lane == 0) {
+// CHECK-NEXT:    *lse.at(batch, head, row) =
+
+// CHECK-LABEL: decode_forward_parts(
+// CHECK:       const int rows = q_len * 4;
+// CHECK:       const int parts = out.size(0);
+// CHECK-NEXT:  const int split = modulo(block_x, parts);
+// CHECK:       const int kv_head =
+// CHECK:       const int head = kv_head * 4;
+// CHECK:       copy_async<kThreads, 64>(query_tile, query.at(batch, head), PackedRows{4, row_begin, query.stride(1), query.stride(2)}, q_rows);
+// The parts share the blocks that the causal mask shows.
+// CHECK:       const int kv_end = min(wrap_sub(wrap_add(q_end, kv_len), q_len), kv_len);
+// CHECK:       const int part_begin =
+// CHECK:       copy_async<kThreads, 64>(key_tile, key.at(batch, kv_head, kv_first), key.stride(2), kv_rows);
+// CHECK:       const int q_idx = (row_begin + row) / 4;
+// CHECK:       store<64>(out.at(split, batch, head), PackedRows{4, row_begin, out.stride(2), out.stride(3)}, q_rows, output);
+// CHECK:       store_rows(lse.at(split, batch, head), PackedRows{4, row_begin, lse.stride(2), {{.*}}}, q_rows, row_max);
+
+// WIDE: float sum_3 = 0.0f;
+// WIDE: sum_3 = sum_{{[0-9]+}};
+
+// Asked for before what is for all calls.
+// PLAN:      variant: split_kv if {"min": [{{.*}}{"less_equal": [2, {"max": [{"min": [{"min": [{"floordiv": [396,
+// PLAN-NEXT:   workspace: {{.*}}"type": "f32"
+// PLAN-NEXT:   workspace: {{.*}}"type": "f32"
+// PLAN-NEXT:   launch: {{.*}} decode_forward_parts grid
+// PLAN:        launch: {{.*}} decode_merge grid
+// PLAN:      variant: aligned if
+// PLAN:      variant: any if 1
+
+!q = tensor<?x32x?x64xbf16>
+!k = tensor<?x8x?x64xbf16>
+!l = tensor<?x32x?xf32>
+func.func @decode(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
+  %out, %lse = attn.attention %q, %k, %v
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %q_len = attn.q_len %b
+      %kv_len = attn.kv_len %b
+      %offset = arith.subi %kv_len, %q_len : index
+      %last = arith.addi %q_idx, %offset : index
+      %keep = arith.cmpi sle, %kv_idx, %last : index
+      attn.yield %keep : i1
+    } : (!q, !k, !k) -> (!q, !l)
+  return %out, %lse : !q, !l
+}
