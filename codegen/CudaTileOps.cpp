@@ -122,9 +122,14 @@ static StringRef getOperation(tile::Combine combine) {
   llvm_unreachable("unknown combination");
 }
 
+std::string FunctionPrinter::getScratchArgument(Value scratch) {
+  return scratch ? ", " + getText(scratch) + ".data()" : "";
+}
+
 void FunctionPrinter::printRowReduce(tile::RowReduceOp op) {
   os << (op.getPartial() ? "lane_reduce<" : "row_reduce<") << getOperation(op.getCombine()) << ">("
-     << getText(op.getRows()) << ", " << getText(op.getSource()) << ");\n";
+     << getText(op.getRows()) << ", " << getText(op.getSource()) << getScratchArgument(op.getScratch())
+     << ");\n";
 }
 
 bool FunctionPrinter::printTileOp(Operation *op) {
@@ -181,7 +186,7 @@ bool FunctionPrinter::printTileOp(Operation *op) {
       })
       .Case([&](tile::RowCombineOp combine) {
         os << "all_reduce<" << getOperation(combine.getCombine()) << ">(" << getText(combine.getRows())
-           << ");\n";
+           << getScratchArgument(combine.getScratch()) << ");\n";
         return true;
       })
       .Case([&](tile::LoadRowsOp load) {

@@ -59,6 +59,7 @@ private:
   void printAny(tile::AnyOp op);
   void printMma(tile::MmaOp op);
   void printRowReduce(tile::RowReduceOp op);
+  std::string getScratchArgument(mlir::Value scratch);
   /// "out.at(b, h, q_begin), out.stride(2), rows".
   std::string getRows(mlir::Value memref, mlir::ValueRange indices, mlir::Value rows,
                       mlir::Value group = mlir::Value());

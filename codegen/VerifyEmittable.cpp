@@ -51,14 +51,6 @@ static LogicalResult verifyAtomic(memref::AtomicRMWOp op) {
   return success();
 }
 
-/// Rows over several warp columns would have to be exchanged through shared memory.
-static LogicalResult verifyRowsOfOneWarpColumn(Operation *op, tile::FragmentType rows) {
-  if (rows.getWarps()[1] == 1)
-    return success();
-  return op->emitOpError("expected one warp column, got ")
-         << rows.getWarps()[1] << "; rows that several warp columns share cannot be combined yet";
-}
-
 static LogicalResult verifyMma(tile::MmaOp op) {
   tile::FragmentType acc = op.getAcc().getType();
   int64_t columns = acc.getShape()[1] / acc.getWarps()[1];
@@ -91,8 +83,8 @@ static LogicalResult verifyOp(Operation *op) {
             memref::CastOp, tile::SharedReuseOp, tile::FragmentAllocOp, tile::CopyAsyncOp, tile::CopyCommitOp,
             tile::CopyWaitOp, tile::FillOp, tile::YieldOp, tile::ConvertOp, tile::LoadRowsOp,
             tile::StoreSharedOp, tile::StoreOp, tile::StoreRowsOp, tile::AtomicAddOp, tile::RowDotOp,
-            tile::RingSlotOp, tile::LoadSharedOp, tile::LoadOp, tile::AccumulateOp, tile::FlushSumOp>(
-          [](Operation *) { return success(); })
+            tile::RingSlotOp, tile::LoadSharedOp, tile::LoadOp, tile::AccumulateOp, tile::FlushSumOp,
+            tile::RowReduceOp, tile::RowCombineOp>([](Operation *) { return success(); })
       .Case([](scf::ForOp loop) -> LogicalResult {
         if (loop.getUnsignedCmp())
           return loop.emitOpError("compares unsigned, which has no CUDA C++ form");
@@ -108,14 +100,6 @@ static LogicalResult verifyOp(Operation *op) {
       })
       .Case([](tile::MmaOp mma) { return verifyMma(mma); })
       .Case<tile::MapOp, tile::AnyOp>([](Operation *elements) { return verifyElements(elements); })
-      .Case([](tile::RowReduceOp reduce) -> LogicalResult {
-        if (reduce.getPartial())
-          return success();
-        return verifyRowsOfOneWarpColumn(reduce, reduce.getRows().getType());
-      })
-      .Case([](tile::RowCombineOp combine) {
-        return verifyRowsOfOneWarpColumn(combine, combine.getRows().getType());
-      })
       .Default([](Operation *other) { return hasExpr(other) ? success() : reject(other); });
 }
 

@@ -11,7 +11,8 @@
 //     score(…) {…} mask(…) {…} gradient(…) {…} ranges(…) {…} attr-dict : (operand types) -> (result types)
 //
 // A capture is a trailing argument of every region and is printed there under the name of the operand (the
-// regions are isolated, so the name is free). It cannot be a declarative format: the captures' names must
+// regions are isolated, so the name is free). A value captured again has no second name: the argument for it
+// is listed, after those that every region has. It cannot be a declarative format: the captures' names must
 // reach the region parser.
 //
 //===----------------------------------------------------------------------===//
@@ -26,12 +27,13 @@ using namespace attn;
 // Names
 //===----------------------------------------------------------------------===//
 
-/// Names the fixed arguments of `region`; the captures are named by the operands that they shadow.
+/// Names the arguments of `region`. Captures are named by the operands that they shadow, but those that
+/// repeat one.
 static void nameRegionArguments(Region &region, ArrayRef<StringRef> names, OpAsmSetValueNameFn setName) {
   if (region.empty())
     return;
-  for (auto [name, argument] : llvm::zip(names, region.getArguments()))
-    setName(argument, name);
+  for (BlockArgument argument : region.getArguments())
+    setName(argument, argument.getArgNumber() < names.size() ? names[argument.getArgNumber()] : "again");
 }
 
 static constexpr StringRef kScoreNames[] = {"s", "b", "h", "q_idx", "kv_idx"};
@@ -158,15 +160,29 @@ static ParseResult parseRegion(OpAsmParser &parser, OperationState &result, Stri
   SmallVector<OpAsmParser::Argument> arguments;
   if (parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren, /*allowType=*/true))
     return failure();
+  // The last arguments of the list are for captures that repeat one.
   llvm::SmallDenseSet<std::pair<StringRef, unsigned>> seen;
-  for (auto [index, capture] : llvm::enumerate(parsed.captures)) {
+  size_t numRepeated = llvm::count_if(parsed.captures, [&](const OpAsmParser::UnresolvedOperand &capture) {
+    return !seen.insert({capture.name, capture.number}).second;
+  });
+  if (arguments.size() < numRepeated)
+    return parser.emitError(parser.getCurrentLocation())
+           << "expected an argument for each of the " << numRepeated << " captures that repeat one";
+  SmallVector<OpAsmParser::Argument> repeated(arguments.end() - numRepeated, arguments.end());
+  arguments.truncate(arguments.size() - numRepeated);
+  auto next = repeated.begin();
+  seen.clear();
+  for (auto [capture, type] : llvm::zip_equal(parsed.captures, parsed.captureTypes)) {
     OpAsmParser::Argument argument;
     argument.ssaName = capture;
-    argument.type = parsed.captureTypes[index];
-    // The same value captured twice is printed under one name, so uses of either argument are uses of the
-    // first; the second gets a name that no text can hold.
-    if (!seen.insert({capture.name, capture.number}).second)
-      argument.ssaName = {capture.location, "%duplicate capture", static_cast<unsigned>(index)};
+    argument.type = type;
+    if (!seen.insert({capture.name, capture.number}).second) {
+      argument = *next++;
+      if (argument.type != type)
+        return parser.emitError(argument.ssaName.location)
+               << "expected an argument of type " << type << ", for the capture of " << capture.name
+               << " that repeats one, got " << argument.type;
+    }
     arguments.push_back(argument);
   }
   return parser.parseRegion(*region, arguments, /*enableNameShadowing=*/true);
@@ -264,11 +280,17 @@ static void printBody(OpAsmPrinter &p, Operation *op, ValueRange operands, Value
       continue;
     size_t numFixed = region->getNumArguments() - captures.size();
     SmallVector<Value> shadowed(numFixed, Value());
-    llvm::append_range(shadowed, captures);
+    SmallVector<BlockArgument> listed(region->getArguments().take_front(numFixed));
+    llvm::SmallDenseSet<Value> seen;
+    for (auto [capture, argument] : llvm::zip_equal(captures, region->getArguments().drop_front(numFixed))) {
+      bool isFirst = seen.insert(capture).second;
+      shadowed.push_back(isFirst ? capture : Value());
+      if (!isFirst)
+        listed.push_back(argument);
+    }
     p.shadowRegionArgs(*region, shadowed);
     p << ' ' << keyword << '(';
-    llvm::interleaveComma(region->getArguments().take_front(numFixed), p,
-                          [&](BlockArgument argument) { p.printRegionArgument(argument); });
+    llvm::interleaveComma(listed, p, [&](BlockArgument argument) { p.printRegionArgument(argument); });
     p << ") ";
     p.printRegion(*region, /*printEntryBlockArgs=*/false);
   }

@@ -36,6 +36,7 @@ def AttentionOpInterface : OpInterface<"AttentionOpInterface"> {
     InterfaceMethod<"Empty where the score is the identity.", "::mlir::Region &", "getScore">,
     InterfaceMethod<"Empty where every pair is kept.", "::mlir::Region &", "getMask">,
     InterfaceMethod<"The scale as written, null for the default.", "::mlir::FloatAttr", "getScaleAttr">,
+    InterfaceMethod<"Whether the operands of matrix products of f32 tensors are rounded to tf32.", "bool", "getTf32">,
     InterfaceMethod<"The gradients of captures among the results: none, or one for each capture that has one, in order.",
                     "::mlir::ResultRange", "getCaptureGradients">,
     InterfaceMethod<[{

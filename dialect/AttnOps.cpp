@@ -66,7 +66,7 @@ static LogicalResult verifyRequiredOperands(Operation *op, ArrayRef<int32_t> seg
 
 static LogicalResult verifyBlockLists(AttentionOpInterface op);
 
-/// The constraints (A1) to (A3) and (A7) to (A10).
+/// The constraints (A1) to (A3) and (A7) to (A11).
 static LogicalResult verifyInputs(AttentionOpInterface op) {
   for (NamedAttribute attribute : op->getDiscardableAttrs())
     if (!attribute.getName().strref().contains('.'))
@@ -79,6 +79,10 @@ static LogicalResult verifyInputs(AttentionOpInterface op) {
     if (type.getElementType() != query.getElementType())
       return op->emitOpError("expected ") << name << " of the query's element type " << query.getElementType()
                                           << ", got " << type.getElementType() << " [A1]";
+
+  if (op.getTf32() && !query.getElementType().isF32())
+    return op->emitOpError("expected tensors of f32 for tf32 products, got ")
+           << query.getElementType() << " [A11]";
 
   auto expectDim = [&](const Twine &what, int64_t expected, int64_t got) -> LogicalResult {
     if (compatible(expected, got))

@@ -69,12 +69,18 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     Numerics: scores, probabilities and sums are in the *compute type*: f64 for f64 tensors, f32 for all others; out is
     rounded once. The scale is applied to the dot product before the score region. `lse` is a natural logarithm.
 
+    `tf32`, for f32 tensors only, has matrix products round the elements of their operands to tf32, with 10 bits of mantissa
+    (query, key, value and the probabilities; sums stay f32): on a GPU's tensor cores several times the speed at about 1e-3
+    relative error, what `torch.backends.cuda.matmul.allow_tf32` is. Without it f32 products are those of f32, on a GPU too.
+    It is set here, or for all of a module by the compiler's option `tf32`, and refused for a CPU. The reference ignores it.
+
     Regions are pure and see nothing but their arguments. `score(s, b, h, q_idx, kv_idx)` yields a score of the compute type,
     as s is; `mask(b, h, q_idx, kv_idx)` yields an i1, true where the pair is kept. b, h, q_idx and kv_idx are of index
     type, h is the *query* head. Either region may be missing (identity; keep all). Every capture is a trailing argument of
     both, printed under the name of the operand that it shadows. A region may use arith, math and index operations on
     scalars, `scf.if`, `tensor.extract` of a captured tensor, `attn.q_len` and `attn.kv_len`, and calls that the inliner
-    resolves. Indices are computed in 32 bits. An index out of a captured tensor's bounds is undefined behaviour where the
+    resolves. A capture of a value that has been captured before has no name that it could shadow: it is one more argument in
+    the list of each region, `score(%s: f32, …, %kv_idx: index, %again: f32)`. Indices are computed in 32 bits. An index out of a captured tensor's bounds is undefined behaviour where the
     pair is kept; where the mask drops the pair the score is not evaluated as far as anyone can tell.
 
     Block lists say where the mask keeps no pair, or all, for masks that the compiler cannot tell that of. They change no
@@ -93,10 +99,11 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     - (A7) the scale is finite in the compute type.
     - (A8) q_len and kv_len are at most 2^31 - 1, and index constants in score, mask and gradient are from -2^31 to 2^32 - 1:
       indices in regions have 32 bits.
-    - (A9) it has no attribute but the scale and those of other dialects (whose names have a dot): what nobody knows would be
-      ignored.
+    - (A9) it has no attribute but those described here and those of other dialects (whose names have a dot): what nobody
+      knows would be ignored.
     - (A10) block_lists and `blocks` stand together, and only where there is a mask; block_lists has the type that (BL2) of
       `attn.block_lists` asks for, `blocks` fits (BL3).
+    - (A11) with tf32, the element type is f32.
 
     Example: ALiBi under a causal mask, 16 query heads on 4 key heads.
     ```mlir
@@ -117,7 +124,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
   }];
   let arguments = (ins Attn_Tensor4D:$query, Attn_Tensor4D:$key, Attn_Tensor4D:$value, Variadic<Attn_Capture>:$captures,
                        Optional<Attn_BlockListsTensor>:$block_lists, OptionalAttr<F64Attr>:$scale,
-                       OptionalAttr<DenseI64ArrayAttr>:$blocks);
+                       OptionalAttr<DenseI64ArrayAttr>:$blocks, UnitAttr:$tf32);
   let results = (outs Attn_Tensor4D:$out, Attn_RowTensor:$lse);
   let regions = (region MaxSizedRegion<1>:$score, MaxSizedRegion<1>:$mask);
   let hasCustomAssemblyFormat = 1;
@@ -163,6 +170,13 @@ def Attn_AttentionBackwardOp : Attn_Op<"attention_backward", [
     score's *argument*, both of the compute type, as is the value that it yields, d_x. It is missing where the score is, or
     before `--attn-differentiate` has derived it; by hand it can give a custom derivative.
 
+    `tf32` is that of `attn.attention`; here d_out, d_s and the other factors of the products are rounded, too.
+
+    `deterministic` has the same operands, on the same device with the same schedule, give the same results bit by bit. A CPU's
+    are so anyhow. A GPU otherwise adds to d_query from many blocks at once, in any order; asked for determinism it computes
+    each tile of scores twice, for the queries and for the keys. Gradients of captures are sums in any order on both:
+    with an `attn.accumulate_gradient` it is refused. The compiler's option `deterministic` sets it for all of a module.
+
     Canonicalization is that of `attn.attention`: an identity score goes where the gradient region is missing or the identity
     too, a mask that keeps no pair leaves zeros, and a capture that no region reads goes with its gradient, which is 0.
     Captures of one value that have gradients stay apart, as their gradients are.
@@ -198,7 +212,8 @@ def Attn_AttentionBackwardOp : Attn_Op<"attention_backward", [
   let arguments = (ins Attn_Tensor4D:$query, Attn_Tensor4D:$key, Attn_Tensor4D:$value, Attn_Tensor4D:$out,
                        Attn_RowTensor:$lse, Attn_Tensor4D:$d_out, Optional<Attn_RowTensor>:$d_lse,
                        Variadic<Attn_Capture>:$captures, Optional<Attn_BlockListsTensor>:$block_lists,
-                       OptionalAttr<F64Attr>:$scale, OptionalAttr<DenseI64ArrayAttr>:$blocks);
+                       OptionalAttr<F64Attr>:$scale, OptionalAttr<DenseI64ArrayAttr>:$blocks, UnitAttr:$tf32,
+                       UnitAttr:$deterministic);
   let results = (outs Attn_Tensor4D:$d_query, Attn_Tensor4D:$d_key, Attn_Tensor4D:$d_value,
                       Variadic<AnyRankedTensor>:$d_captures);
   let regions = (region MaxSizedRegion<1>:$score, MaxSizedRegion<1>:$mask, MaxSizedRegion<1>:$gradient);
@@ -279,7 +294,7 @@ def Attn_OnlineAttentionOp : Attn_Op<"online_attention", [
                        Optional<Attn_RowTensor>:$lse, Optional<Attn_RowTensor>:$delta, Optional<Attn_Tensor4D>:$d_out,
                        Variadic<Attn_Capture>:$captures, Optional<Attn_BlockListsTensor>:$block_lists,
                        OptionalAttr<F64Attr>:$scale, OptionalAttr<DenseI64ArrayAttr>:$blocks,
-                       Attn_ScheduleAttr:$schedule, Optional<Index>:$splits);
+                       Attn_ScheduleAttr:$schedule, Optional<Index>:$splits, UnitAttr:$tf32);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region MaxSizedRegion<1>:$score, MaxSizedRegion<1>:$mask, MaxSizedRegion<1>:$gradient,
                         MaxSizedRegion<1>:$ranges);

@@ -283,16 +283,39 @@ LogicalResult ConvertOp::verify() {
 // Rows
 //===----------------------------------------------------------------------===//
 
+/// Where several warp columns hold a row they meet in shared memory.
+static LogicalResult verifyScratch(Operation *op, FragmentType rows, TypedValue<SharedType> scratch,
+                                   bool isPartial, StringRef label) {
+  int64_t warpColumns = rows.getWarps()[1];
+  int64_t expected = warpColumns > 1 && !isPartial ? warpColumns * rows.getShape()[0] : 0;
+  SharedType type = scratch ? scratch.getType() : SharedType();
+  bool isVector = type && type.getShape().size() == 1 && type.getElementType().isF32();
+  if (expected == 0 ? !type : isVector && type.getShape()[0] == expected)
+    return success();
+  InFlightDiagnostic diagnostic = op->emitOpError("expected ");
+  if (expected == 0)
+    diagnostic << "no scratch";
+  else
+    diagnostic << "a scratch of " << expected << " f32, for the rows of " << warpColumns << " warp columns";
+  diagnostic << ", got ";
+  if (type)
+    diagnostic << type;
+  else
+    diagnostic << "none";
+  return diagnostic << " [" << label << "]";
+}
+
 LogicalResult RowReduceOp::verify() {
   FragmentType source = getSource().getType();
   if (source.getLayout() != Layout::accumulator || source.getRowsType() != getRows().getType())
     return emitOpError("expected an accumulator and its rows, got ")
            << source << " and " << getRows().getType() << " [RR1]";
-  return success();
+  return verifyScratch(*this, getRows().getType(), getScratch(), getPartial(), "RR2");
 }
 
 LogicalResult RowCombineOp::verify() {
-  return verifyLayout(*this, "the fragment", getRows().getType(), Layout::rows, "RC1");
+  return failure(failed(verifyLayout(*this, "the fragment", getRows().getType(), Layout::rows, "RC1")) ||
+                 failed(verifyScratch(*this, getRows().getType(), getScratch(), /*isPartial=*/false, "RC2")));
 }
 
 LogicalResult LoadRowsOp::verify() {

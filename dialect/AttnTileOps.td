@@ -25,6 +25,8 @@ def WritesShared : AttnTile_SharedArg<[MemWrite<AttnTile_SharedMemory>]>;
 def ReadsFragment : AttnTile_FragmentArg<[MemRead<AttnTile_RegisterFile>]>;
 def WritesFragment : AttnTile_FragmentArg<[MemWrite<AttnTile_RegisterFile>]>;
 def UpdatesFragment : AttnTile_FragmentArg<[MemRead<AttnTile_RegisterFile>, MemWrite<AttnTile_RegisterFile>]>;
+def UsesScratch : Arg<Optional<AttnTile_SharedType>, "",
+                      [MemRead<AttnTile_SharedMemory>, MemWrite<AttnTile_SharedMemory>]>;
 def ReadsGlobal : Arg<AnyStridedMemRef, "", [MemRead]>;
 def WritesGlobal : Arg<AnyStridedMemRef, "", [MemWrite]>;
 
@@ -357,8 +359,13 @@ def AttnTile_RowReduceOp : AttnTile_Op<"row_reduce"> {
     `rows[i] = combine(rows[i], source[i, 0], source[i, 1], …)`. With `partial`, each thread combines only the columns that it
     holds: a later `attn_tile.row_combine` makes the values those of the whole row. `max` ignores a NaN.
 
+    Several warp columns exchange their parts of a row through `scratch`; the operation then synchronises the block, before
+    and after it is read.
+
     Constraints:
     - (RR1) source is an accumulator, rows its rows fragment.
+    - (RR2) scratch stands exactly where rows has several warp columns and the operation is not partial: a vector with an
+      element for each row and warp column.
 
     Example:
     ```mlir
@@ -366,23 +373,28 @@ def AttnTile_RowReduceOp : AttnTile_Op<"row_reduce"> {
         : !attn_tile.fragment<128x64xf32, accumulator, 4x1>, !attn_tile.fragment<128xf32, rows, 4x1>
     ```
   }];
-  let arguments = (ins AttnTile_CombineAttr:$combine, ReadsFragment:$source, UpdatesFragment:$rows, UnitAttr:$partial);
-  let assemblyFormat = "$combine $source `into` $rows (`partial` $partial^)? attr-dict `:` type($source) `,` type($rows)";
+  let arguments = (ins AttnTile_CombineAttr:$combine, ReadsFragment:$source, UpdatesFragment:$rows, UsesScratch:$scratch,
+                       UnitAttr:$partial);
+  let assemblyFormat = [{
+    $combine $source `into` $rows (`partial` $partial^)? (`through` $scratch^)? attr-dict
+    `:` type($source) `,` type($rows) (`,` type($scratch)^)?
+  }];
   let hasVerifier = 1;
 }
 
 def AttnTile_RowCombineOp : AttnTile_Op<"row_combine"> {
   let summary = "Combines the partial values that the threads of a row hold";
   let description = [{
-    Afterwards all of them hold the same value.
+    Afterwards all of them hold the same value. `scratch` is that of `attn_tile.row_reduce`.
 
     Constraints:
     - (RC1) rows is a rows fragment.
+    - (RC2) scratch as (RR2) says.
 
     Example: `attn_tile.row_combine add %row_sum : !attn_tile.fragment<128xf32, rows, 4x1>`
   }];
-  let arguments = (ins AttnTile_CombineAttr:$combine, UpdatesFragment:$rows);
-  let assemblyFormat = "$combine $rows attr-dict `:` type($rows)";
+  let arguments = (ins AttnTile_CombineAttr:$combine, UpdatesFragment:$rows, UsesScratch:$scratch);
+  let assemblyFormat = "$combine $rows (`through` $scratch^)? attr-dict `:` type($rows) (`,` type($scratch)^)?";
   let hasVerifier = 1;
 }
 

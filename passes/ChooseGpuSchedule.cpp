@@ -18,10 +18,12 @@ struct Tile {
 };
 } // namespace
 
-/// In the order of their speed where they fit, as measured on an H200.
-static constexpr Tile kForwardTiles[] = {{128, 128, 4, 2, 1}, {128, 64, 4, 2, 1}, {128, 32, 4, 2, 1},
-                                         {64, 64, 4, 2, 1},   {128, 64, 8, 1, 1}, {64, 64, 4, 1, 1},
-                                         {64, 32, 4, 1, 1},   {64, 16, 4, 1, 1},  {32, 16, 2, 1, 1}};
+/// In the order of their speed where they fit, as measured on an H200. Those with more warps than 16 rows
+/// each divide the columns, too: many columns have more accumulators than the registers of a warp hold.
+static constexpr Tile kForwardTiles[] = {
+    {128, 128, 4, 2, 1}, {128, 64, 4, 2, 1}, {128, 32, 4, 2, 1}, {64, 64, 4, 2, 1}, {128, 64, 8, 1, 1},
+    {64, 64, 4, 1, 1},   {128, 32, 8, 1, 1}, {64, 32, 4, 1, 1},  {64, 16, 4, 1, 1}, {32, 16, 2, 1, 1},
+    {64, 64, 8, 1, 1},   {64, 32, 8, 1, 1},  {32, 32, 4, 1, 1},  {32, 16, 4, 1, 1}, {16, 16, 2, 1, 1}};
 /// Before these where the keys are computed in parts: copies of many small blocks are in flight at once, and
 /// few rows of a tile are empty.
 static constexpr Tile kSplitTiles[] = {{64, 64, 4, 3, 1}, {64, 64, 4, 2, 1}};
@@ -29,6 +31,23 @@ static constexpr Tile kSplitTiles[] = {{64, 64, 4, 3, 1}, {64, 64, 4, 2, 1}};
 static constexpr Tile kFusedTiles[] = {{64, 128, 4, 2, 2}, {64, 128, 8, 1, 2}, {64, 64, 4, 2, 1},
                                        {64, 64, 8, 1, 2},  {64, 64, 8, 1, 1},  {32, 64, 8, 1, 1},
                                        {32, 32, 4, 1, 1},  {16, 32, 2, 1, 1},  {16, 16, 2, 1, 1}};
+/// The same the other way round, for dq.
+static constexpr Tile kQueryTiles[] = {{128, 64, 8, 1, 2}, {64, 64, 4, 2, 1}, {64, 64, 4, 1, 2},
+                                       {64, 64, 4, 1, 1},  {64, 32, 4, 1, 1}, {32, 32, 4, 1, 1},
+                                       {32, 16, 2, 1, 1},  {16, 32, 2, 1, 1}, {16, 16, 2, 1, 1}};
+
+static ArrayRef<Tile> getTiles(KernelKind kind) {
+  switch (kind) {
+  case KernelKind::forward:
+    return kForwardTiles;
+  case KernelKind::dq:
+    return kQueryTiles;
+  case KernelKind::dkdv:
+  case KernelKind::fused:
+    return kFusedTiles;
+  }
+  llvm_unreachable("unhandled kernel kind");
+}
 
 /// Columns of one warp that a product needs.
 static int64_t getProductColumns(unsigned elementBits) { return elementBits == 32 ? 8 : 16; }
@@ -43,10 +62,13 @@ static WarpGrid divide(int64_t rows, int64_t columns, int64_t warps, unsigned el
 }
 
 static WarpGrids getWarpGrids(KernelKind kind, unsigned elementBits, const Tile &tile) {
-  // The softmax of a row stays in one warp. A backward has no reductions, and with two warp columns or more
-  // each warp reads less of the operands.
-  if (kind == KernelKind::forward)
-    return {{tile.warps, 1}, {tile.warps, 1}};
+  // The softmax of a row stays in one warp if it can. A backward has no reductions, and with two warp columns
+  // or more each warp reads less of the operands.
+  if (kind == KernelKind::forward) {
+    WarpGrid grid{std::min(tile.warps, tile.blockM / 16), 1};
+    grid.columns = tile.warps / grid.rows;
+    return {grid, grid};
+  }
   return {divide(tile.blockM, tile.blockN, tile.warps, elementBits),
           divide(tile.blockN, tile.blockN, tile.warps, elementBits)};
 }
@@ -60,7 +82,8 @@ WarpGrids attn::getWarpGrids(KernelKind kind, unsigned elementBits, ScheduleAttr
   return ::getWarpGrids(kind, elementBits, getTile(schedule));
 }
 
-int64_t attn::padDim(int64_t dim, unsigned elementBits, const WarpGrids &grids) {
+/// The columns of a tile that `grids` divide.
+static int64_t padDim(int64_t dim, unsigned elementBits, const WarpGrids &grids) {
   // The chunks of 16 bytes of a row are permuted in groups of 8, 4 or 2
   // (codegen/device/attn/shared_tile.cuh).
   auto canAdvance = [&](int64_t columns, int64_t warpColumns) {
@@ -76,17 +99,26 @@ int64_t attn::padDim(int64_t dim, unsigned elementBits, const WarpGrids &grids) 
   return columns;
 }
 
+PaddedDims attn::padDims(KernelKind kind, int64_t headDim, int64_t valueDim, unsigned elementBits,
+                         const WarpGrids &grids) {
+  // The forward has no accumulator of head_dim columns.
+  return {kind == KernelKind::forward ? static_cast<int64_t>(llvm::alignTo(headDim, 16))
+                                      : padDim(headDim, elementBits, grids),
+          padDim(valueDim, elementBits, grids)};
+}
+
 /// Shared memory of a block, and registers that a thread holds accumulators in.
 static std::pair<int64_t, int64_t> measure(const ShapeClass &shape, const Tile &tile) {
   WarpGrids grids = ::getWarpGrids(shape.kind, shape.elementBits, tile);
-  int64_t d = padDim(shape.headDim, shape.elementBits, grids),
-          c = padDim(shape.valueDim, shape.elementBits, grids);
+  auto [d, c] = padDims(shape.kind, shape.headDim, shape.valueDim, shape.elementBits, grids);
   int64_t m = tile.blockM, n = tile.blockN, threads = 32 * tile.warps, bytes = shape.elementBits / 8;
   if (shape.kind == KernelKind::forward) {
-    // In f32 the probabilities go through shared memory.
-    int64_t scores = shape.elementBits == 32 ? m * n : 0;
+    // In f32, and from one warp column to another, the probabilities go through shared memory.
+    int64_t scores = shape.elementBits == 32 || grids.queries.columns > 1 ? m * n : 0;
     return {bytes * (m * d + n * (d + c) + scores), m * (n + c) / threads};
   }
+  if (shape.kind == KernelKind::dq)
+    return {bytes * ((m + tile.stages * n) * (d + c) + m * n), m * (2 * n + d) / threads};
   // The scores are dead where the gradient of the queries is computed.
   return {bytes * ((tile.stages * m + n) * (d + c) + 2 * m * n),
           (n * (d + c) + m * std::max(n, d)) / threads};
@@ -100,7 +132,7 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
   bool isForward = shape.kind == KernelKind::forward;
   ScheduleChoice choice;
   bool mismatches = false;
-  SmallVector<Tile> tiles(isForward ? ArrayRef(kForwardTiles) : ArrayRef(kFusedTiles));
+  SmallVector<Tile> tiles(getTiles(shape.kind));
   if (isForward && overrides.splitsKeys)
     tiles.insert(tiles.begin(), std::begin(kSplitTiles), std::end(kSplitTiles));
   for (Tile tile : tiles) {
@@ -113,6 +145,7 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
     // A warp has whole products: 16 rows, and 16 columns, or 8 of those of f32.
     WarpGrids grids = ::getWarpGrids(shape.kind, shape.elementBits, tile);
     if (tile.blockM % (16 * grids.queries.rows) != 0 ||
+        grids.queries.rows * grids.queries.columns != tile.warps ||
         (!isForward && tile.blockN % (16 * grids.keys.rows) != 0) ||
         tile.blockN % (getProductColumns(shape.elementBits) * grids.queries.columns) != 0)
       continue;
@@ -147,8 +180,16 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
   if (choice.candidates.empty())
     return emitError() << "expected block_m to be a multiple of 16 for each warp and block_n of 16, got "
                        << overrides.blockM << " and " << overrides.blockN;
-  return emitError() << "no tile fits " << target << ": with block_m = " << choice.candidates.back().blockM
-                     << " and block_n = " << choice.candidates.back().blockN << ", "
-                     << choice.candidates.back().rejection << "; choose a smaller head_dim"
-                     << (mismatches ? " or larger blocks of the block lists" : "");
+  InFlightDiagnostic diagnostic = emitError();
+  diagnostic << "no tile of the " << stringifyKernelKind(shape.kind) << " kernel fits " << target
+             << " for head_dim = " << shape.headDim << " and value_dim = " << shape.valueDim
+             << ": with block_m = " << choice.candidates.back().blockM
+             << " and block_n = " << choice.candidates.back().blockN << ", "
+             << choice.candidates.back().rejection;
+  if (!isForward && std::max(shape.headDim, shape.valueDim) > 256)
+    diagnostic << "; gradients for head_dim and value_dim of more than 256 are for the CPU";
+  else
+    diagnostic << "; choose a smaller head_dim or value_dim"
+               << (mismatches ? ", or larger blocks of the block lists" : "");
+  return diagnostic;
 }

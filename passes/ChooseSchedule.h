@@ -83,9 +83,14 @@ struct WarpGrids {
 };
 WarpGrids getWarpGrids(KernelKind kind, unsigned elementBits, ScheduleAttr schedule);
 
-/// `dim` (head_dim or value_dim) padded for a GPU to whole products of each warp column, in such parts that
-/// `ldmatrix` of a shared tile of this width reaches each from the first by adding to an address.
-int64_t padDim(int64_t dim, unsigned elementBits, const WarpGrids &grids);
+/// head_dim and value_dim, padded for a GPU to whole products; where warp columns divide them, of each of
+/// these, in such parts that `ldmatrix` of a shared tile of this width reaches each from the first by adding
+/// to an address.
+struct PaddedDims {
+  int64_t head, value;
+};
+PaddedDims padDims(KernelKind kind, int64_t headDim, int64_t valueDim, unsigned elementBits,
+                   const WarpGrids &grids);
 
 /// Bytes of all tiles of one work item. Blocks far above any limit count as 2^20 long.
 int64_t getTileBytes(const ShapeClass &shape, ScheduleAttr schedule);

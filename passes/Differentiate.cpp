@@ -151,7 +151,7 @@ FailureOr<func::FuncOp> attn::buildBackwardFunction(func::FuncOp func) {
       /*d_out=*/given[2], /*d_lse=*/hasLseGradient ? Value(given[3]) : Value(),
       llvm::map_to_vector(attention.getCaptures(), map),
       attention.getBlockLists() ? map(attention.getBlockLists()) : Value(), attention.getScaleAttr(),
-      attention.getBlocksAttr());
+      attention.getBlocksAttr(), attention.getTf32());
   IRMapping regions;
   attention.getScore().cloneInto(&backward.getScore(), regions);
   attention.getMask().cloneInto(&backward.getMask(), regions);

@@ -81,19 +81,11 @@ struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnline
     narrowRanges(op.getRanges());
     TileLoweringOptions options;
     options.aligned = aligned;
-    switch (op.getKind()) {
-    case KernelKind::forward:
+    if (op.getKind() == KernelKind::forward)
       lowerForwardToTile(op, options);
-      return success();
-    case KernelKind::fused:
-      lowerFusedToTile(op, options);
-      return success();
-    case KernelKind::dq:
-    case KernelKind::dkdv:
-      return op.emitOpError("expected the kind forward or fused for a GPU, got ")
-             << stringifyKernelKind(op.getKind());
-    }
-    llvm_unreachable("unhandled kind");
+    else
+      lowerBackwardToTile(op, options);
+    return success();
   }
 
   void runOnOperation() override {

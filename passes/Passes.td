@@ -157,12 +157,14 @@ def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
   let summary = "Plan attention: choose a schedule and find the ranges that each block visits";
   let description = [{
     Replaces `attn.attention` by an `attn.online_attention forward`, and `attn.attention_backward` by an `attn.delta` and,
-    for a CPU, two of them, `dq` and `dkdv`, for a GPU one, `fused`. The schedule is chosen by a pure function of shape, element type and
-    target (`passes/ChooseSchedule.h`), or given by the options; the ranges come from the mask region
+    for a CPU, and where it is to be `deterministic`, two of them, `dq` and `dkdv`, for a GPU one, `fused`. The schedule is chosen by a pure function of shape, element type and
+    target (`passes/ChooseSchedule.h`), or given by the options (`tf32` and `deterministic` are attributes of the operations,
+    set for all of them); the ranges come from the mask region
     (`passes/MaskStructure.h`), also those of each `attn.block_lists`. Each candidate of the choice is a remark of category `attn-plan`, with the reason why it lost.
 
     Refused: a module without `attn.target`, f8E4M3FN tensors, regions with calls (inline them first), an
-    `attn.attention_backward` with a score but without its gradient (differentiate first).
+    `attn.attention_backward` with a score but without its gradient (differentiate first), tf32 for a CPU or other tensors
+    than of f32, deterministic gradients of captures.
 
     Example: see `attn.online_attention`.
   }];
@@ -171,7 +173,9 @@ def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
     Option<"blockN", "block-n", "int64_t", "0", "Keys in a block; 0 chooses">,
     Option<"keyOuter", "key-outer", "bool", "false", "Forward: blocks of keys in the outer loop (FlashAttention-1)">,
     Option<"splitKeys", "split-keys", "bool", "false",
-           "Forward, on a GPU: choose a tile for keys that are computed in parts">];
+           "Forward, on a GPU: choose a tile for keys that are computed in parts">,
+    Option<"tf32", "tf32", "bool", "false", "Matrix products of f32 tensors round their operands to tf32 (GPU)">,
+    Option<"deterministic", "deterministic", "bool", "false", "Gradients are the same bit by bit from run to run">];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
@@ -240,9 +244,9 @@ def LowerBlockListsPass : Pass<"attn-lower-block-lists", "::mlir::ModuleOp"> {
 def LowerOnlineToTilePass : Pass<"attn-lower-online-to-tile", "::mlir::ModuleOp"> {
   let summary = "Lower online attention to kernels of the attn_tile dialect for a GPU";
   let description = [{
-    Each `attn.online_attention` (`forward` or `fused`), `attn.delta` and `attn.merge` becomes a kernel (a `gpu.func` in a `gpu.module`
-    of its own) and its launch, and each `attn.block_lists` two (one evaluates blocks of the mask, one links them), over `bufferization.to_buffer` of the operands; the results are new buffers. The gradient of
-    the queries is summed in f32 by atomic additions, and rounded by another kernel. The kernels are of the portable schedule family:
+    Each `attn.online_attention`, `attn.delta` and `attn.merge` becomes a kernel (a `gpu.func` in a `gpu.module`
+    of its own) and its launch, and each `attn.block_lists` two (one evaluates blocks of the mask, one links them), over `bufferization.to_buffer` of the operands; the results are new buffers. `fused` sums
+    the gradient of the queries in f32 by atomic additions, and another kernel rounds it. The kernels are of the portable schedule family:
     tensor cores through `mma.sync`, asynchronous copies, no instruction newer than sm_80. They are right for all lengths,
     batches, heads and strides; with `aligned` they copy rows by 16 bytes, so bases and strides have to be multiples of that.
 

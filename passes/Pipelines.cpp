@@ -63,6 +63,8 @@ void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &optio
   plan.blockN = options.blockN;
   plan.keyOuter = options.keyOuter;
   plan.splitKeys = splitByLengths || options.kvSplits > 1;
+  plan.tf32 = options.tf32;
+  plan.deterministic = options.deterministic;
   pm.addPass(createPlanPass(plan));
   SplitKvPassOptions split;
   split.splits = options.kvSplits;

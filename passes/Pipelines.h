@@ -27,6 +27,11 @@ struct PlanPipelineOptions : virtual mlir::detail::PassOptions {
   Option<int64_t> blockN{*this, "block-n", llvm::cl::desc("Keys in a block; 0 chooses"), llvm::cl::init(0)};
   Option<bool> keyOuter{*this, "key-outer", llvm::cl::desc("Forward: blocks of keys in the outer loop"),
                         llvm::cl::init(false)};
+  Option<bool> tf32{*this, "tf32", llvm::cl::desc("Products of f32 tensors round their operands to tf32"),
+                    llvm::cl::init(false)};
+  Option<bool> deterministic{*this, "deterministic",
+                             llvm::cl::desc("Gradients are the same bit by bit from run to run"),
+                             llvm::cl::init(false)};
   Option<int64_t> kvSplits{*this, "kv-splits", llvm::cl::desc("Parts the keys are computed in; 0 chooses"),
                            llvm::cl::init(0)};
   Option<bool> blockLists{

@@ -30,6 +30,7 @@ private:
   FailureOr<ScheduleAttr> choose(AttentionOpInterface op, KernelKind kind);
   FailureOr<OnlineAttentionOp> plan(ImplicitLocOpBuilder &b, AttentionOpInterface op, KernelKind kind,
                                     TypeRange resultTypes, ValueRange rowOperands);
+  LogicalResult verifyTf32(AttentionOpInterface op);
   LogicalResult planForward(AttentionOp op);
   LogicalResult planBackward(AttentionBackwardOp op);
   LogicalResult planLists(BlockListsOp op);
@@ -73,7 +74,7 @@ FailureOr<OnlineAttentionOp> PlanPass::plan(ImplicitLocOpBuilder &b, AttentionOp
   auto online = OnlineAttentionOp::create(b, resultTypes, kind, op.getQuery(), op.getKey(), op.getValue(),
                                           lse, delta, dOut, op.getCaptures(), op.getBlockLists(),
                                           op.getScaleAttr(), op.getBlocksAttr(), *schedule,
-                                          /*splits=*/Value());
+                                          /*splits=*/Value(), tf32 || op.getTf32());
   auto copy = [](Region &from, Region &to) {
     IRMapping mapping;
     from.cloneInto(&to, mapping);
@@ -100,6 +101,17 @@ FailureOr<OnlineAttentionOp> PlanPass::plan(ImplicitLocOpBuilder &b, AttentionOp
   return online;
 }
 
+LogicalResult PlanPass::verifyTf32(AttentionOpInterface op) {
+  if (!tf32 && !op.getTf32())
+    return success();
+  if (!target.isGpu())
+    return op->emitOpError(
+        "tf32 products are for a GPU; a CPU's are those of f32: compile for it without tf32");
+  if (!op.getElementType().isF32())
+    return op->emitOpError("expected tensors of f32 for tf32 products, got ") << op.getElementType();
+  return success();
+}
+
 LogicalResult PlanPass::planForward(AttentionOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   FailureOr<OnlineAttentionOp> online = plan(b, op, KernelKind::forward, op->getResultTypes(), {});
@@ -114,10 +126,17 @@ LogicalResult PlanPass::planBackward(AttentionBackwardOp op) {
   if (!op.getScore().empty() && op.getGradient().empty())
     return op.emitOpError(
         "expected a gradient region for the score; run --attn-differentiate before --attn-plan");
+  bool isDeterministic = deterministic || op.getDeterministic();
+  if (isDeterministic)
+    if (WalkResult summed =
+            op.getGradient().walk([](AccumulateGradientOp) { return WalkResult::interrupt(); });
+        summed.wasInterrupted())
+      return op.emitOpError("gradients of captures are summed in an order that is not determined; ask for "
+                            "deterministic gradients only without floating captures that the score reads");
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Value delta = DeltaOp::create(b, op.getLse().getType(), op.getDOut(), op.getOut(), op.getDLse());
   Value rowOperands[] = {op.getLse(), delta, op.getDOut()};
-  if (target.isGpu()) {
+  if (target.isGpu() && !isDeterministic) {
     SmallVector<Type> types{op.getDQuery().getType(), op.getDKey().getType(), op.getDValue().getType()};
     llvm::append_range(types, op.getCaptureGradients().getTypes());
     FailureOr<OnlineAttentionOp> fused = plan(b, op, KernelKind::fused, types, rowOperands);
@@ -172,7 +191,8 @@ void PlanPass::runOnOperation() {
           << AttnDialect::getTargetAttrName() << "'; run --attn-set-target before --attn-plan";
       return signalPassFailure();
     }
-    if (failed(verifyLoweredType(op, op.getElementType())) || failed(verifyInlinable(op)))
+    if (failed(verifyLoweredType(op, op.getElementType())) || failed(verifyInlinable(op)) ||
+        failed(verifyTf32(op)))
       return signalPassFailure();
     LogicalResult planned = success();
     if (auto forward = dyn_cast<AttentionOp>(op.getOperation()))

@@ -31,9 +31,10 @@ static void split(ImplicitLocOpBuilder &b, OnlineAttentionOp op, int64_t splits,
     return RankedTensorType::get(shape, op.getComputeType());
   };
   Type types[] = {addLeadingDim(op.getResult(0)), addLeadingDim(op.getResult(1))};
-  auto parts = OnlineAttentionOp::create(b, types, op.getKind(), op.getQuery(), op.getKey(), op.getValue(),
-                                         Value(), Value(), Value(), op.getCaptures(), op.getBlockLists(),
-                                         op.getScaleAttr(), op.getBlocksAttr(), schedule, numParts);
+  auto parts =
+      OnlineAttentionOp::create(b, types, op.getKind(), op.getQuery(), op.getKey(), op.getValue(), Value(),
+                                Value(), Value(), op.getCaptures(), op.getBlockLists(), op.getScaleAttr(),
+                                op.getBlocksAttr(), schedule, numParts, op.getTf32());
   for (auto [from, to] : llvm::zip(op->getRegions(), parts->getRegions()))
     to.takeBody(from);
 

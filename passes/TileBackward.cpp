@@ -12,8 +12,11 @@
 //   d_value += p^T d_out   d_key += scale * d_x^T q   d_query += scale * d_x k
 //
 // p and d_x are left operands with rows and columns exchanged, so they go through shared memory; there the
-// rounded p waits for d_s, too. The sums of
-// d_query of all blocks of keys meet in an f32 workspace, by atomic additions; a second kernel rounds them.
+// rounded p waits for d_s, too. The sums of d_query of all blocks of keys meet in an f32 workspace, by atomic
+// additions; a second kernel rounds them.
+//
+// Where results may not depend on the order of additions, that kernel leaves d_query out, and another one
+// keeps block_m queries and streams the keys.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,6 +45,7 @@ struct HeadSum {
   SmallVector<Value> indices;
 };
 
+/// The kernel of the kinds `fused` and `dkdv`, and what that of `dq` has in common with it.
 class FusedKernel : public OnlineTileKernel {
 public:
   FusedKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
@@ -50,13 +54,16 @@ public:
   /// Launches the kernel that rounds the sums of d_query.
   void buildRoundQuery(StringRef name);
 
-private:
+protected:
   Value allocateQuerySum();
+  bool sumsQuery() { return op.getKind() == KernelKind::fused; }
+  void replaceResults();
   void allocateStorage();
   void beginHead();
   void endHead();
   void copyBlock(Value queryBegin, Value stage);
   void step(const StreamedBlock &block);
+  void loadRowLse(ValueRange place, Value rows);
   Value getProbability(Value product, Value score, Value lse);
   Value isKept(Value queryIndex, Value keyIndex);
   void computeProbabilities(Value queryBegin, bool isMasked);
@@ -72,10 +79,10 @@ private:
 
   ImplicitLocOpBuilder &host;
   Value querySum;                 // of the host
-  SmallVector<Value> hostResults; // without d_query
-  Value lse, delta, dOut, dQuerySum, dKeyOut, dValueOut;
+  SmallVector<Value> hostResults; // without a d_query that is summed
+  Value lse, delta, dOut, dQuerySum, dQueryOut, dKeyOut, dValueOut;
   SmallVector<Value> captureGradients;
-  // The block of the grid, and the head that it streams.
+  // The block of keys, which is that of the grid except for dq, and the head.
   Value batch, head, kvHead, begin, isRagged;
   // Storage.
   Value keyTile, valueTile, queryRing, dOutRing, probabilitiesTile, dScoresTile;
@@ -90,14 +97,25 @@ FusedKernel::FusedKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, Strin
   lse = addTensor(op.getLse(), "lse");
   delta = addTensor(op.getDelta(), "delta");
   dOut = addTensor(op.getDOut(), "d_out");
-  querySum = allocateQuerySum();
-  dQuerySum = addParameter(querySum, "d_query_sum");
-  hostResults = {allocateResult(host, op.getResult(1), op.getKey()),
-                 allocateResult(host, op.getResult(2), op.getValue())};
-  dKeyOut = addParameter(hostResults[0], "d_key");
-  dValueOut = addParameter(hostResults[1], "d_value");
+  auto addResult = [&](unsigned number, StringRef name) {
+    OpResult result = op->getResult(number);
+    hostResults.push_back(allocateResult(host, result, this->op.getShapeSource(result)));
+    return addParameter(hostResults.back(), name);
+  };
+  if (sumsQuery()) {
+    querySum = allocateQuerySum();
+    dQuerySum = addParameter(querySum, "d_query_sum");
+  }
+  if (op.getKind() == KernelKind::dq) {
+    dQueryOut = addResult(0, "d_query");
+  } else {
+    dKeyOut = addResult(sumsQuery() ? 1 : 0, "d_key");
+    dValueOut = addResult(sumsQuery() ? 2 : 1, "d_value");
+  }
   for (unsigned number : op.getDifferentiableCaptures()) {
     OpResult gradient = op.getCaptureGradient(number);
+    if (!gradient)
+      continue;
     hostResults.push_back(allocateResult(host, gradient, op.getShapeSource(gradient)));
     fillWithZero(host, hostResults.back());
     captureGradients.push_back(addParameter(hostResults.back(), "d_capture_" + std::to_string(number)));
@@ -135,7 +153,8 @@ void FusedKernel::allocateStorage() {
   rowDelta = fragment("row_delta", scoresType.getRowsType());
   dKey = fragment("d_key_sum", accumulatorType(blockN(), paddedHeadDim, keyGrid));
   dValue = fragment("d_value_sum", accumulatorType(blockN(), paddedValueDim, keyGrid));
-  dQuery = fragment("d_query", accumulatorType(blockM(), paddedHeadDim, queryGrid));
+  if (sumsQuery())
+    dQuery = fragment("d_query", accumulatorType(blockM(), paddedHeadDim, queryGrid));
 }
 
 void FusedKernel::scaleFragment(Value fragment, double factor) {
@@ -163,6 +182,8 @@ RegionInlining FusedKernel::getGradientInlining(Value keep) {
   inlining.accumulateGradient = [this, keep, gradients,
                                  next = size_t(0)](OpBuilder &builder, Location loc, Value value, unsigned,
                                                    ValueRange at, MutableArrayRef<Value>) mutable {
+    if (captureGradients.empty()) // dq adds them
+      return;
     AccumulateGradientOp gradient = gradients[next++];
     Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
     value = arith::SelectOp::create(builder, loc, keep, value, zero);
@@ -214,6 +235,8 @@ Value FusedKernel::evaluateForHead(Value regionValue) {
 
 void FusedKernel::beginHead() {
   headSums.clear();
+  if (captureGradients.empty())
+    return;
   unsigned number = 0;
   op.getGradient().walk([&](AccumulateGradientOp gradient) {
     SmallVector<Value> indices =
@@ -251,7 +274,7 @@ Value FusedKernel::getProbability(Value product, Value score, Value lse) {
                                     multiply(arith::NegFOp::create(b, lse), log2e)),
                                 arith::FastMathFlags::afn);
   Value difference = subtract(score, lse), exponent = multiply(difference, log2e);
-  if (!elementType.isF32())
+  if (!elementType.isF32() || op.getTf32())
     return math::Exp2Op::create(b, exponent, arith::FastMathFlags::afn);
   // A probability is relatively as wrong as its exponent is absolutely, and where a row has many keys all its
   // exponents are large: what the difference (Knuth's two-sum), the product and the constant round away is
@@ -326,6 +349,15 @@ void FusedKernel::copyBlock(Value queryBegin, Value stage) {
   CopyCommitOp::create(b);
 }
 
+/// lse, +inf for rows without a key or a query: their probabilities are 0 then.
+void FusedKernel::loadRowLse(ValueRange place, Value rows) {
+  LoadRowsOp::create(b, lse, place, rows, f32(-INFINITY), rowLse);
+  map({}, rowLse, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, elements[0], f32(-INFINITY));
+    return {arith::SelectOp::create(b, isEmpty, f32(INFINITY), elements[0])};
+  });
+}
+
 void FusedKernel::step(const StreamedBlock &block) {
   bool isSingle = op.getSchedule().getStages() == 1;
   Value stage = isSingle ? index(0) : block.stage;
@@ -338,11 +370,7 @@ void FusedKernel::step(const StreamedBlock &block) {
   CopyWaitOp::create(b, 0);
   gpu::BarrierOp::create(b);
 
-  LoadRowsOp::create(b, lse, place, rows, f32(-INFINITY), rowLse);
-  map({}, rowLse, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-    Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, elements[0], f32(-INFINITY));
-    return {arith::SelectOp::create(b, isEmpty, f32(INFINITY), elements[0])};
-  });
+  loadRowLse(place, rows);
   FillOp::create(b, scores, f32(0));
   mma(scores, queryTile, keyTile, /*transposeA=*/false, /*transposeB=*/true);
   if (roundsProbabilities()) {
@@ -389,6 +417,8 @@ void FusedKernel::step(const StreamedBlock &block) {
     gpu::BarrierOp::create(b);
     copyBlock(block.next, stage);
   }
+  if (!sumsQuery())
+    return;
   FillOp::create(b, dQuery, f32(0));
   mma(dQuery, dScoresTile, keyTile);
   place.back() = named(arith::DivSIOp::create(b, block.begin, index(blockM())), "q_block");
@@ -434,8 +464,117 @@ void FusedKernel::build() {
   StoreOp::create(b, dKey, keyTile, dKeyOut, ValueRange{batch, kvHead, begin}, rows, options.aligned);
   StoreOp::create(b, dValue, valueTile, dValueOut, ValueRange{batch, kvHead, begin}, rows, options.aligned);
   launch(getNumBlocks(host, op.getKey(), blockN()));
-  for (auto [result, buffer] : llvm::zip_equal(op.getResults().drop_front(), hostResults))
+  replaceResults();
+}
+
+void FusedKernel::replaceResults() {
+  for (auto [result, buffer] : llvm::zip_equal(op.getResults().drop_front(sumsQuery() ? 1 : 0), hostResults))
     replaceWithBuffer(host, result, buffer);
+}
+
+//===----------------------------------------------------------------------===//
+// The kernel of the queries alone
+//===----------------------------------------------------------------------===//
+
+namespace {
+class QueryKernel : public FusedKernel {
+public:
+  using FusedKernel::FusedKernel;
+  void build();
+
+private:
+  void allocateStorage();
+  void copyBlock(Value keyBegin, Value stage);
+  void step(Value queryBegin, const StreamedBlock &block);
+  Value takeStage(Value stage) { return op.getSchedule().getStages() == 1 ? index(0) : stage; }
+
+  Value queryTile, dOutTile, keyRing, valueRing;
+};
+} // namespace
+
+void QueryKernel::allocateStorage() {
+  int64_t stages = op.getSchedule().getStages();
+  queryTile = sharedTile("query_tile", blockM(), paddedHeadDim, elementType);
+  dOutTile = sharedTile("d_out_tile", blockM(), paddedValueDim, elementType);
+  keyRing = sharedRing("key_ring", stages, blockN(), paddedHeadDim, elementType);
+  valueRing = sharedRing("value_ring", stages, blockN(), paddedValueDim, elementType);
+  dScoresTile = sharedTile("d_scores_tile", blockM(), blockN(), elementType);
+  FragmentType scoresType = accumulatorType(blockM(), blockN(), queryGrid);
+  scores = fragment("scores", scoresType);
+  dScores = fragment("d_scores", scoresType);
+  rowLse = fragment("row_lse", scoresType.getRowsType());
+  rowDelta = fragment("row_delta", scoresType.getRowsType());
+  dQuery = fragment("d_query_sum", accumulatorType(blockM(), paddedHeadDim, queryGrid));
+}
+
+/// Starts copying a block of keys and values; none where it begins past the last key.
+void QueryKernel::copyBlock(Value keyBegin, Value stage) {
+  ifThen(isLess(keyBegin, kvLen), [&] {
+    copyRows(key, batch, kvHead, keyBegin, kvLen, ringSlot(keyRing, stage, "key_tile"));
+    copyRows(value, batch, kvHead, keyBegin, kvLen, ringSlot(valueRing, stage, "value_tile"));
+  });
+  CopyCommitOp::create(b);
+}
+
+void QueryKernel::step(Value queryBegin, const StreamedBlock &block) {
+  bool isSingle = op.getSchedule().getStages() == 1;
+  Value stage = takeStage(block.stage);
+  Value keyTile = ringSlot(keyRing, stage, "key_tile"), valueTile = ringSlot(valueRing, stage, "value_tile");
+  // The block is there; all threads are done with the gradients, and the keys, of the one before.
+  CopyWaitOp::create(b, 0);
+  gpu::BarrierOp::create(b);
+  FillOp::create(b, scores, f32(0));
+  mma(scores, queryTile, keyTile, /*transposeA=*/false, /*transposeB=*/true);
+  FillOp::create(b, dScores, f32(0));
+  mma(dScores, dOutTile, valueTile, /*transposeA=*/false, /*transposeB=*/true);
+  begin = block.begin;
+  Value masked = named(isLess(kvLen, add(begin, index(blockN()))), "is_ragged");
+  if (block.masked)
+    masked = arith::OrIOp::create(b, block.masked, masked);
+  ifThenElse(
+      masked, [&] { differentiateTile(queryBegin, true); }, [&] { differentiateTile(queryBegin, false); });
+  StoreSharedOp::create(b, dScores, dScoresTile);
+  gpu::BarrierOp::create(b);
+  if (!isSingle)
+    copyBlock(block.next, sub(index(1), block.stage));
+  mma(dQuery, dScoresTile, keyTile);
+  if (isSingle) {
+    gpu::BarrierOp::create(b);
+    copyBlock(block.next, stage);
+  }
+}
+
+void QueryKernel::build() {
+  allocateStorage();
+  // As in the forward, the last blocks first.
+  Value numBlocks = named(ceilDiv(qLen, blockM()), "num_blocks");
+  Value work = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  Value position = takeDigit(work, numBlocks, "position");
+  head = takeDigit(work, qHeads, "head");
+  batch = named(work, "batch");
+  kvHead = named(arith::DivSIOp::create(b, head, group), "kv_head");
+  Value block = named(sub(sub(numBlocks, index(1)), position), "block");
+  Value queryBegin = named(mul(block, index(blockM())), "q_begin");
+  Value queryEnd = named(arith::MinSIOp::create(b, add(queryBegin, index(blockM())), qLen), "q_end");
+  Value rows = named(sub(qLen, queryBegin), "q_rows");
+  SmallVector<Value> place{batch, head, queryBegin};
+
+  copyRows(query, batch, head, queryBegin, qLen, queryTile);
+  copyRows(dOut, batch, head, queryBegin, qLen, dOutTile);
+  loadRowLse(place, rows);
+  LoadRowsOp::create(b, delta, place, rows, f32(0), rowDelta);
+  FillOp::create(b, dQuery, f32(0));
+  beginHead();
+  forEachVisitedBlock(
+      evaluateRanges(batch, head, queryBegin, queryEnd), {"kv", index(0), kvLen, blockN()},
+      [&](Value first, Value stage) { copyBlock(first, takeStage(stage)); },
+      [&](const StreamedBlock &block) { step(queryBegin, block); });
+  endHead();
+  CopyWaitOp::create(b, 0);
+  scaleFragment(dQuery, op.getScaleOrDefault());
+  StoreOp::create(b, dQuery, queryTile, dQueryOut, place, rows, options.aligned);
+  launch(getNumBlocks(host, op.getQuery(), blockM()));
+  replaceResults();
 }
 
 //===----------------------------------------------------------------------===//
@@ -495,12 +634,18 @@ void FusedKernel::buildRoundQuery(StringRef name) {
   replaceWithBuffer(host, op.getResult(0), result);
 }
 
-void attn::lowerFusedToTile(OnlineAttentionOp op, const TileLoweringOptions &options) {
+void attn::lowerBackwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options) {
   ImplicitLocOpBuilder host(op.getLoc(), op);
   StringRef function = op->getParentOfType<FunctionOpInterface>().getName();
-  FusedKernel kernel(host, op, (function + "_fused").str(), options);
-  kernel.build();
-  kernel.buildRoundQuery((function + "_d_query").str());
+  std::string name = (function + "_" + stringifyKernelKind(op.getKind())).str();
+  if (op.getKind() == KernelKind::dq) {
+    QueryKernel(host, op, name, options).build();
+  } else {
+    FusedKernel kernel(host, op, name, options);
+    kernel.build();
+    if (op.getKind() == KernelKind::fused)
+      kernel.buildRoundQuery((function + "_d_query").str());
+  }
   op.erase();
 }
 
@@ -534,7 +679,7 @@ void attn::lowerDeltaToTile(DeltaOp op, const TileLoweringOptions &options) {
   CopyWaitOp::create(b, 0);
   gpu::BarrierOp::create(b);
   RowDotOp::create(b, dOutTile, outTile, sum);
-  RowCombineOp::create(b, Combine::add, sum);
+  RowCombineOp::create(b, Combine::add, sum, /*scratch=*/Value());
   if (dLse) {
     Value rowDLse = kernel.fragment("row_d_lse", rowsType);
     LoadRowsOp::create(b, dLse, place, rows, kernel.f32(0), rowDLse);

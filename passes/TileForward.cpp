@@ -7,9 +7,10 @@
 //
 // FlashAttention-2 (Dao 2023): a block of the grid keeps block_m queries and streams the keys in blocks of
 // block_n. Warps divide the rows, so that the softmax of a row stays in four lanes, and the probabilities are
-// the left operand of the second product in the registers where the first left them. One tile of keys and one
-// of values: the keys of the next block are copied while the softmax runs, the values while the scores are
-// computed.
+// the left operand of the second product in the registers where the first left them. (Where the output has
+// too many columns for the registers of a warp, warps divide these, too, and what they know of a row, and the
+// probabilities, go through shared memory.) One tile of keys and one of values: the keys of the next block
+// are copied while the softmax runs, the values while the scores are computed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,6 +45,8 @@ private:
 
   void takeFactors();
   void approximateTanh();
+  /// Whether probabilities go through shared memory to the second product.
+  bool sharesProbabilities() { return elementType.isF32() || queryGrid[1] > 1; }
   /// Whether scores stay q k^T, and the scale is a factor of the exponent.
   bool foldsScale() { return op.getScore().empty() && scale > 0; }
   Value exp2(Value exponent);
@@ -73,7 +76,9 @@ private:
   /// The rows of all blocks of a head: its queries, or where tiles are packed those of `packed` heads.
   Value rows, packed;
   // Storage.
-  Value queryTile, keyTile, valueTile, scoresTile;
+  Value queryTile, keyTile, valueTile, probabilitiesTile;
+  /// Where warp columns combine what they have of a row; null where there is one.
+  Value scratch;
   Value scores, probabilities, output, rowMax, rowShift, rowSum, blockSum, rescale;
 };
 } // namespace
@@ -200,12 +205,17 @@ void ForwardKernel::allocateStorage() {
   valueTile = sharedTile("value_tile", blockN(), paddedValueDim, elementType);
   FragmentType scoresType = accumulatorType(blockM(), blockN(), grid);
   scores = fragment("scores", scoresType);
-  if (elementType.isF32())
-    scoresTile = sharedTile("scores_tile", blockM(), blockN(), elementType);
-  else
+  if (sharesProbabilities()) {
+    probabilitiesTile = sharedTile("probabilities_tile", blockM(), blockN(), elementType);
+    if (grid[1] > 1) // their tile is free whenever rows are combined
+      scratch =
+          SharedReuseOp::create(b, SharedType::get(b.getContext(), {grid[1] * blockM()}, b.getF32Type()),
+                                probabilitiesTile, b.getStringAttr("row_parts"));
+  } else {
     probabilities =
         fragment("probabilities", FragmentType::get(b.getContext(), scoresType.getShape(), elementType,
                                                     Layout::operand_a, scoresType.getWarps()));
+  }
   output = fragment("output", accumulatorType(blockM(), paddedValueDim, grid));
   rowMax = fragment("row_max", scoresType.getRowsType());
   if (!elementType.isF32() && !isBounded)
@@ -217,8 +227,8 @@ void ForwardKernel::allocateStorage() {
 
 Value ForwardKernel::exp2(Value exponent) {
   // The hardware's exp2 has a relative error of 2^-22, far below the rounding of the probabilities to 16
-  // bits; where they are not rounded the accurate one is called.
-  auto flags = elementType.isF32() ? arith::FastMathFlags::none : arith::FastMathFlags::afn;
+  // bits or tf32; where they are not rounded the accurate one is called.
+  auto flags = elementType.isF32() && !op.getTf32() ? arith::FastMathFlags::none : arith::FastMathFlags::afn;
   return math::Exp2Op::create(b, exponent, flags);
 }
 
@@ -238,10 +248,10 @@ void ForwardKernel::step(const StreamedBlock &block) {
   CopyCommitOp::create(b);
   applyRegions(block);
   softmax();
-  if (elementType.isF32()) {
-    StoreSharedOp::create(b, scores, scoresTile);
+  if (sharesProbabilities()) {
+    StoreSharedOp::create(b, scores, probabilitiesTile);
     gpu::BarrierOp::create(b);
-    mma(output, scoresTile, valueTile);
+    mma(output, probabilitiesTile, valueTile);
   } else {
     ConvertOp::create(b, scores, probabilities);
     mma(output, probabilities, valueTile);
@@ -312,7 +322,7 @@ void ForwardKernel::softmax() {
     return;
   }
   map(rowMax, rescale, [&](ValueRange, ValueRange elements) -> SmallVector<Value> { return {elements[0]}; });
-  RowReduceOp::create(b, Combine::max, scores, rowMax, /*partial=*/false);
+  RowReduceOp::create(b, Combine::max, scores, rowMax, scratch, /*partial=*/false);
 
   map(rowMax, rescale, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     Value growth = arith::SubFOp::create(b, elements[1], getFinite(elements[0]));
@@ -354,7 +364,7 @@ void ForwardKernel::softmax() {
 /// that may be long.
 void ForwardKernel::addBlockSum() {
   FillOp::create(b, blockSum, f32(0));
-  RowReduceOp::create(b, Combine::add, scores, blockSum, /*partial=*/true);
+  RowReduceOp::create(b, Combine::add, scores, blockSum, /*scratch=*/Value(), /*partial=*/true);
   map({rescale, blockSum}, rowSum, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     return {math::FmaOp::create(b, elements[2], elements[0], elements[1])};
   });
@@ -362,7 +372,9 @@ void ForwardKernel::addBlockSum() {
 
 /// Normalises the output and stores it and lse.
 void ForwardKernel::finalise() {
-  RowCombineOp::create(b, Combine::add, rowSum);
+  if (scratch) // all threads are done with the probabilities
+    gpu::BarrierOp::create(b);
+  RowCombineOp::create(b, Combine::add, rowSum, scratch);
   // A division a row; a multiplication more does not show in an output rounded to 16 bits.
   if (!elementType.isF32())
     map(rowSum, rescale, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {

@@ -231,8 +231,9 @@ OnlineTileKernel::OnlineTileKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp
   WarpGrids grids = getWarpGrids(op.getKind(), elementType.getWidth(), op.getSchedule());
   queryGrid = {grids.queries.rows, grids.queries.columns};
   keyGrid = {grids.keys.rows, grids.keys.columns};
-  paddedHeadDim = padDim(headDim, elementType.getWidth(), grids);
-  paddedValueDim = padDim(valueDim, elementType.getWidth(), grids);
+  auto padded = padDims(op.getKind(), headDim, valueDim, elementType.getWidth(), grids);
+  paddedHeadDim = padded.head;
+  paddedValueDim = padded.value;
   requireShort(host, tensor::DimOp::create(host, op.getQuery(), 2), "queries");
   requireShort(host, tensor::DimOp::create(host, op.getKey(), 2), "keys");
   query = addTensor(op.getQuery(), "query");
@@ -259,7 +260,7 @@ void OnlineTileKernel::copyRows(Value buffer, Value batch, Value head, Value beg
 }
 
 void OnlineTileKernel::mma(Value acc, Value a, Value b, bool transposeA, bool transposeB) {
-  Atom atom = elementType.isF32() ? Atom::fma : Atom::mma_sync;
+  Atom atom = !elementType.isF32() ? Atom::mma_sync : op.getTf32() ? Atom::mma_sync_tf32 : Atom::fma;
   MmaOp::create(this->b, atom, acc, a, b, transposeA, transposeB);
 }
 

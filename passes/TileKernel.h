@@ -183,7 +183,7 @@ protected:
 
 /// Appends the host's work for the operation and replaces it.
 void lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
-void lowerFusedToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
+void lowerBackwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
 void lowerDeltaToTile(DeltaOp op, const TileLoweringOptions &options);
 void lowerBlockListsToTile(BlockListsOp op);
 void lowerMergeToTile(MergeOp op);

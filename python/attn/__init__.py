@@ -255,7 +255,7 @@ class Function:
 
 def compile(
     text, device="cuda", entry=None, backward=False, *,
-    arch=None, threads=0, block_m=0, block_n=0, kv_splits=0, block_lists=None,
+    arch=None, threads=0, block_m=0, block_n=0, kv_splits=0, block_lists=None, tf32=False, deterministic=False,
 ):  # fmt: skip
     """Compiles a function of a module (MLIR text, or bytecode) for any sizes.
 
@@ -268,10 +268,13 @@ def compile(
                                   (on a GPU each call chooses its parts, by its sizes)
     block_lists   whether to compute, in each call, which blocks a mask that depends on data leaves empty or full; by
                default on a GPU only, without kv_splits
+    tf32       products of f32 tensors round their operands to tf32, as allow_tf32 of PyTorch does (GPU)
+    deterministic   the same tensors give the same gradients bit by bit; slower on a GPU, refused for gradients of captures
     """
     options = {"threads": threads, "block_m": block_m, "block_n": block_n, "kv_splits": kv_splits}
     if block_lists is not None:
         options["block_lists"] = 1 if block_lists else -1
+    options |= {"tf32": int(tf32), "deterministic": int(deterministic)}
     if entry is not None:
         options["entry"] = entry
     if arch is not None:

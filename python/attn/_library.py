@@ -40,6 +40,8 @@ class CompileOptions(Structure):
         ("block_n", c_int64),
         ("kv_splits", c_int64),
         ("block_lists", c_int32),
+        ("tf32", c_int32),
+        ("deterministic", c_int32),
     ]
 
 

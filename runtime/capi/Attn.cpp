@@ -43,7 +43,7 @@ static bool readStruct(T &to, const T *from) {
 
 const char *attn_get_error(void) { return lastError.c_str(); }
 
-int32_t attn_get_api_version(void) { return 1; }
+int32_t attn_get_api_version(void) { return 2; }
 
 //===----------------------------------------------------------------------===//
 // DLPack
@@ -244,6 +244,8 @@ attn_status attn_compile(const char *module, size_t length, const char *device,
   request.blockN = options.block_n;
   request.kvSplits = options.kv_splits;
   request.blockLists = options.block_lists;
+  request.tf32 = options.tf32 != 0;
+  request.deterministic = options.deterministic != 0;
   bool isUnavailable = false;
   StatusOr<std::unique_ptr<capi::Program>> compiled =
       isCpu

@@ -183,6 +183,8 @@ static void explainSchedule(llvm::raw_ostream &os, OnlineAttentionOp op, TargetA
   if (schedule.getKvSplits() > 1)
     os << ", keys in " << schedule.getKvSplits() << " parts";
   os << '\n';
+  if (op.getTf32())
+    os << "  products  of operands rounded to tf32\n";
   ScheduleOverrides overrides;
   overrides.blockM = request.blockM;
   overrides.blockN = request.blockN;

@@ -64,7 +64,7 @@ typedef enum attn_status {
 /* Of the last call of this thread that failed; "" before. Valid until the next call of this thread. */
 ATTN_API const char *attn_get_error(void);
 
-/* Of this interface: 1. Grows when functions or fields are added. */
+/* Of this interface: 2. Grows when functions or fields are added. */
 ATTN_API int32_t attn_get_api_version(void);
 
 /*===----------------------------------------------------------------------===*\
@@ -89,9 +89,15 @@ typedef struct attn_compile_options {
   int64_t block_m;   /* queries in a block; 0: the compiler chooses */
   int64_t block_n;   /* keys in a block; 0: the compiler chooses */
   int64_t kv_splits; /* parts that the keys are computed in; 0: the compiler chooses, for a GPU each call */
-  /* Whether to compute block lists for masks that depend on data: 1 yes, -1 no, 0: the compiler chooses (on a
-   * GPU, without kv_splits) */
+  /* Since version 2. Whether to compute block lists for masks that depend on data: 1 yes, -1 no, 0: the
+   * compiler chooses (on a GPU, without kv_splits). */
   int32_t block_lists;
+  /* Since version 2. Not 0: matrix products of f32 tensors round their operands to tf32 (10 bits of
+   * mantissa), for a GPU's tensor cores. Refused for a CPU, and for tensors of another type. */
+  int32_t tf32;
+  /* Since version 2. Not 0: the same tensors give the same gradients bit by bit on the same device; slower on
+   * a GPU. Refused where captures have gradients. A forward is always so. */
+  int32_t deterministic;
 } attn_compile_options;
 
 /* Compiles a function of a module, given as MLIR text or bytecode of `length` bytes, for "cpu", "cuda" (the

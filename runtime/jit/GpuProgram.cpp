@@ -48,6 +48,8 @@ void attn::setOptions(PlanPipelineOptions &options, const CompileRequest &reques
     options.blockLists = request.blockLists > 0;
   else if (request.kvSplits > 1)
     options.blockLists = false; // a GPU has no parts with block lists
+  options.tf32 = request.tf32;
+  options.deterministic = request.deterministic;
 }
 
 llvm::Error attn::removeOtherFunctions(EntryPoint &entry) {
@@ -170,9 +172,13 @@ StatusOr<LaunchPlan> attn::getLaunchPlan(KernelCompiler &compiler, const Compile
   key.function = request.entry;
   key.target = machine.arch + " " + std::to_string(machine.multiprocessors) + " multiprocessors, " +
                std::to_string(machine.maxSharedBytesPerBlock) + " bytes of shared memory";
-  key.options = {"backward=" + std::to_string(request.backward), "block-m=" + std::to_string(request.blockM),
-                 "block-n=" + std::to_string(request.blockN), "kv-splits=" + std::to_string(request.kvSplits),
-                 "block-lists=" + std::to_string(request.blockLists)};
+  key.options = {"backward=" + std::to_string(request.backward),
+                 "block-m=" + std::to_string(request.blockM),
+                 "block-n=" + std::to_string(request.blockN),
+                 "kv-splits=" + std::to_string(request.kvSplits),
+                 "block-lists=" + std::to_string(request.blockLists),
+                 "tf32=" + std::to_string(request.tf32),
+                 "deterministic=" + std::to_string(request.deterministic)};
   return compiler.getPlan(std::move(key), [&]() -> StatusOr<LaunchPlan> {
     llvm::Expected<LaunchPlan> plan = lower(request, machine);
     if (!plan)

@@ -24,9 +24,11 @@ struct CompileRequest {
   bool backward = false;            ///< Compile the backward function of the entry instead.
   int64_t blockM = 0, blockN = 0, kvSplits = 0; ///< Of the schedule; 0 chooses.
   int blockLists = 0;                           ///< Whether to compute block lists: 1 yes, -1 no, 0 chooses.
+  bool tf32 = false;                            ///< Products of f32 tensors round their operands to tf32.
+  bool deterministic = false;                   ///< Gradients are the same bit by bit from run to run.
 };
 
-/// The schedule's numbers as options of a pipeline.
+/// What the request says of the lowering as options of a pipeline.
 void setOptions(PlanPipelineOptions &options, const CompileRequest &request);
 
 /// The dialects and interfaces that compiling needs.

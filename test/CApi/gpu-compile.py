@@ -28,6 +28,28 @@ except attn.Unavailable as error:
 given = attn.compile(causal, "cuda", entry="top_left", arch="sm_86", block_m=64, block_n=64)
 assert "64 queries x 64 keys" in given.explain() and "sm_86" in given.explain()
 
+# Products in tf32, where asked for by an option or in the module, of the derived backward too.
+f32 = (examples / "causal.mlir").read_text()
+plain = attn.compile(f32, "cuda", entry="top_left", arch="sm_80")
+assert "mma_fma(" in plain.source() and "tf32" not in plain.source() + plain.explain()
+in_module = f32.replace("} : (", "} {tf32} : (")
+for rounded in (attn.compile(f32, "cuda", entry="top_left", arch="sm_80", tf32=True), attn.compile(in_module, "cuda", entry="top_left", arch="sm_80")):  # fmt: skip
+    for function in (rounded, rounded.backward):
+        assert "mma_tf32(" in function.source() and "mma_fma(" not in function.source()
+        assert "rounded to tf32" in function.explain()
+for device, text, message in (("cuda", causal, "expected tensors of f32 for tf32 products"), ("cpu", f32, "tf32 products are for a GPU")):
+    try:
+        attn.compile(text, device, entry="top_left", tf32=True, **({"arch": "sm_80"} if device == "cuda" else {}))
+        raise AssertionError("tf32 was ignored")
+    except attn.CompileError as error:
+        assert message in str(error), error
+
+# Gradients without atomic additions, where asked for.
+backward = attn.compile(causal, "cuda", entry="top_left", arch="sm_80").backward
+assert "atomic_add" in backward.source() and "online_attention fused" in backward.stage("plan")
+backward = attn.compile(causal, "cuda", entry="top_left", arch="sm_80", deterministic=True).backward
+assert "atomic" not in backward.source() and "online_attention dq" in backward.stage("plan")
+
 # The second time nothing is lowered: the plan comes from the cache, the same byte for byte.
 assert attn.compile(causal, "cuda", entry="top_left", arch="sm_90a").launch_plan() == fn.launch_plan()
 

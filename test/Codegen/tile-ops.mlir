@@ -79,7 +79,8 @@ gpu.module @kernels {
   // CHECK-LABEL: sums(
   gpu.func @sums(%sum: memref<?x4x?x64xf32>, %count: memref<?x?xf32, strided<[?, ?], offset: ?>>, %d_bias: memref<8xf32>, %rows: index) kernel
       attributes {attn_tile.kernel = #attn_tile.kernel<warps = 4>} {
-    // CHECK-NOT: shared[]
+    // CHECK: SharedVector<float, 128> parts(shared + 0);
+    %parts = attn_tile.shared_alloc "parts" : !attn_tile.shared<128xf32>
     %c0 = arith.constant 0 : index
     %one = arith.constant 1.0 : f32
     %acc = attn_tile.fragment_alloc "acc" : !split
@@ -91,6 +92,12 @@ gpu.module @kernels {
         : memref<?x?xf32, strided<[?, ?], offset: ?>>, !attn_tile.fragment<64xf32, rows, 2x2>
     attn_tile.store_rows %statistics to %count[%c0, %c0] rows(%rows)
         : !attn_tile.fragment<64xf32, rows, 2x2>, memref<?x?xf32, strided<[?, ?], offset: ?>>
+    // Two warp columns meet in shared memory.
+    // CHECK-NEXT: row_reduce<Max>(statistics, acc, parts.data());
+    // CHECK-NEXT: all_reduce<Sum>(statistics, parts.data());
+    attn_tile.row_reduce max %acc into %statistics through %parts
+        : !split, !attn_tile.fragment<64xf32, rows, 2x2>, !attn_tile.shared<128xf32>
+    attn_tile.row_combine add %statistics through %parts : !attn_tile.fragment<64xf32, rows, 2x2>, !attn_tile.shared<128xf32>
     // CHECK-NEXT: atomic_add<64
     // CHECK-SAME: (sum.at(0, 0, 0), sum.stride(2), rows, acc);
     attn_tile.atomic_add %acc to %sum[%c0, %c0, %c0] rows(%rows) : !split, memref<?x4x?x64xf32>

@@ -28,6 +28,10 @@ GRID = (
     *(Row(example) for example in EXAMPLES if example not in ("causal.mlir", "block_lists.mlir")),
     # One makes lists, one has two attentions: neither has a backward. That with lists is document_mask's.
     Row("block_lists.mlir", passes=("forward",)),
+    # Warps that divide the columns of the output, and what an option asks for: on a GPU with much shared memory, and one with little.
+    Row("plain.mlir", types=("bf16", "f32"), dims=(320, 512), passes=("forward",), archs=("sm_86", "sm_90a")),
+    Row("plain.mlir", types=("f32",), dims=(64, 128), archs=("sm_86", "sm_90a"), options=(("tf32", True),)),
+    Row("causal.mlir", dims=(64, 128, 256), passes=("backward",), archs=("sm_86", "sm_90a"), options=(("deterministic", True),)),
 )
 
 

@@ -507,3 +507,12 @@ func.func @index_constant(%q: tensor<1x1x4x8xf32>, %k: tensor<1x1x4x8xf32>, %v: 
     } : (tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>) -> (tensor<1x1x4x8xf32>, tensor<1x1x4xf32>)
   return
 }
+
+// -----
+
+!q = tensor<2x4x3x8xbf16>
+func.func @tf32_of_bf16(%q: !q) {
+  // expected-error @+1 {{expected tensors of f32 for tf32 products, got 'bf16' [A11]}}
+  attn.attention %q, %q, %q {tf32} : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
+  return
+}

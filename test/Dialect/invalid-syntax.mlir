@@ -200,3 +200,25 @@ func.func @range_without_end(%q: !q) {
     } : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
   return
 }
+
+// -----
+
+!q = tensor<2x4x3x8xf32>
+func.func @no_argument_for_a_repeated_capture(%q: !q, %x: f32) {
+  // expected-error @+2 {{expected an argument of type 'f32', for the capture of %x that repeats one, got 'index'}}
+  attn.attention %q, %q, %q captures(%x : f32, %x : f32)
+    score(%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      attn.yield %s : f32
+    } : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+!q = tensor<2x4x3x8xf32>
+func.func @no_arguments_for_repeated_captures(%q: !q, %x: f32) {
+  // expected-error @+2 {{expected an argument for each of the 2 captures that repeat one}}
+  attn.attention %q, %q, %q captures(%x : f32, %x : f32, %x : f32)
+    score(%s: f32) { attn.yield %s : f32 } : (!q, !q, !q) -> (!q, tensor<2x4x3xf32>)
+  return
+}

@@ -224,6 +224,30 @@ func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>) {
 
 // -----
 
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 2x2>, %r: !attn_tile.fragment<64xf32, rows, 2x2>) {
+  // expected-error @below {{expected a scratch of 128 f32, for the rows of 2 warp columns, got none [RR2]}}
+  attn_tile.row_reduce max %a into %r : !attn_tile.fragment<64x64xf32, accumulator, 2x2>, !attn_tile.fragment<64xf32, rows, 2x2>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 2x2>, %r: !attn_tile.fragment<64xf32, rows, 2x2>, %s: !attn_tile.shared<128xf32>) {
+  // expected-error @below {{expected no scratch, got '!attn_tile.shared<128xf32>' [RR2]}}
+  attn_tile.row_reduce max %a into %r partial through %s : !attn_tile.fragment<64x64xf32, accumulator, 2x2>, !attn_tile.fragment<64xf32, rows, 2x2>, !attn_tile.shared<128xf32>
+  return
+}
+
+// -----
+
+func.func @f(%r: !attn_tile.fragment<64xf32, rows, 2x2>, %s: !attn_tile.shared<64xf32>) {
+  // expected-error @below {{expected a scratch of 128 f32, for the rows of 2 warp columns, got '!attn_tile.shared<64xf32>' [RC2]}}
+  attn_tile.row_combine add %r through %s : !attn_tile.fragment<64xf32, rows, 2x2>, !attn_tile.shared<64xf32>
+  return
+}
+
+// -----
+
 func.func @f(%lse: memref<?x?x?xf16>, %r: !attn_tile.fragment<64xf32, rows, 4x1>, %i: index, %p: f32) {
   // expected-error @below {{expected f32 elements and an index for each dimension of 'memref<?x?x?xf16>', got 3 [LR1]}}
   attn_tile.load_rows %lse[%i, %i, %i] rows(%i) padding(%p) to %r : memref<?x?x?xf16>, !attn_tile.fragment<64xf32, rows, 4x1>

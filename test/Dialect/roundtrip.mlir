@@ -122,15 +122,18 @@ func.func @attention_types(%q: tensor<0x2x0x8xf16>, %k: tensor<0x1x0x8xf16>, %q8
   return
 }
 
-// The value captured twice has one name in the text; the second argument has no uses that the text could not say.
+// A value captured again has no second name: the regions list an argument for it.
 // CHECK-LABEL: func @attention_duplicate_capture
-// CHECK: captures(%arg1 : f32, %arg1 : f32)
+// CHECK: captures(%arg1 : f32, %arg1 : f32, %arg1 : f32)
+// CHECK-SAME: score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index, %[[SECOND:again[_0-9]*]]: f32, %[[THIRD:again[_0-9]*]]: f32) {
 // CHECK: arith.addf %s, %arg1 : f32
+// CHECK: arith.mulf %{{.*}}, %[[THIRD]] : f32
 func.func @attention_duplicate_capture(%q: tensor<1x1x4x8xf32>, %x: f32) {
-  %out, %lse = attn.attention %q, %q, %q captures(%x : f32, %x : f32)
-    score(%s: f32, %b: index, %h: index, %i: index, %j: index) {
+  %out, %lse = attn.attention %q, %q, %q captures(%x : f32, %x : f32, %x : f32)
+    score(%s: f32, %b: index, %h: index, %i: index, %j: index, %second: f32, %third: f32) {
       %sum = arith.addf %s, %x : f32
-      attn.yield %sum : f32
+      %product = arith.mulf %sum, %third : f32
+      attn.yield %product : f32
     } : (tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>) -> (tensor<1x1x4x8xf32>, tensor<1x1x4xf32>)
   return
 }
@@ -162,6 +165,28 @@ func.func @backward_plain(%q: tensor<2x8x?x64xf32>, %k: tensor<2x8x?x64xf32>, %v
   %dq, %dk, %dv = attn.attention_backward %q, %k, %v, %q, %lse, %q
     : (tensor<2x8x?x64xf32>, tensor<2x8x?x64xf32>, tensor<2x8x?x64xf32>, tensor<2x8x?x64xf32>, tensor<2x8x?xf32>,
        tensor<2x8x?x64xf32>) -> (tensor<2x8x?x64xf32>, tensor<2x8x?x64xf32>, tensor<2x8x?x64xf32>)
+  return
+}
+
+// The gradient of each capture of one value is that of its own reads.
+// CHECK-LABEL: func @backward_duplicate_capture
+// CHECK: gradient(%d: f32, %s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index, %[[AGAIN:again[_0-9]*]]: f32) {
+// CHECK: attn.accumulate_gradient %s, %[[AGAIN]][] : f32, f32
+// CHECK: attn.accumulate_gradient %d, %arg2[] : f32, f32
+// CHECK: } {deterministic, tf32} :
+func.func @backward_duplicate_capture(%q: tensor<1x1x4x8xf32>, %lse: tensor<1x1x4xf32>, %x: f32) {
+  %d:5 = attn.attention_backward %q, %q, %q, %q, %lse, %q captures(%x : f32, %x : f32)
+    score(%s: f32, %b: index, %h: index, %i: index, %j: index, %y: f32) {
+      %product = arith.mulf %s, %y : f32
+      %sum = arith.addf %product, %x : f32
+      attn.yield %sum : f32
+    } gradient(%d: f32, %s: f32, %b: index, %h: index, %i: index, %j: index, %y: f32) {
+      attn.accumulate_gradient %s, %y[] : f32, f32
+      attn.accumulate_gradient %d, %x[] : f32, f32
+      attn.yield %d : f32
+    } {deterministic, tf32}
+    : (tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4xf32>, tensor<1x1x4x8xf32>)
+   -> (tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<f32>, tensor<f32>)
   return
 }
 

@@ -37,6 +37,9 @@ gpu.module @kernels {
     %row_max = attn_tile.fragment_alloc "row_max" : !rows
     %row_sum = attn_tile.fragment_alloc "row_sum" : !rows
     %rescale = attn_tile.fragment_alloc "rescale" : !rows
+    %split = attn_tile.fragment_alloc "split" : !attn_tile.fragment<64x64xf32, accumulator, 2x2>
+    %split_max = attn_tile.fragment_alloc "split_max" : !attn_tile.fragment<64xf32, rows, 2x2>
+    %parts = attn_tile.shared_alloc "parts" : !attn_tile.shared<128xf32>
 
     %q_len = memref.dim %query, %c2 : !tensor
     %kv_len = memref.dim %key, %c2 : !tensor
@@ -136,6 +139,11 @@ gpu.module @kernels {
       // CHECK: attn_tile.mma mma_sync %output, %probabilities, %value_tile :
       attn_tile.mma mma_sync %output, %probabilities, %value_tile : !output, !attn_tile.fragment<128x64xbf16, operand_a, 4x1>, !attn_tile.shared<64x128xbf16>
     }
+    // CHECK: attn_tile.row_reduce max %{{.*}} into %{{.*}} through %{{.*}} : {{.*}}, {{(!attn_tile.shared)?}}<128xf32>
+    attn_tile.row_reduce max %split into %split_max through %parts
+        : !attn_tile.fragment<64x64xf32, accumulator, 2x2>, !attn_tile.fragment<64xf32, rows, 2x2>, !attn_tile.shared<128xf32>
+    // CHECK: attn_tile.row_combine max %{{.*}} through %{{.*}} : {{.*}}, {{(!attn_tile.shared)?}}<128xf32>
+    attn_tile.row_combine max %split_max through %parts : !attn_tile.fragment<64xf32, rows, 2x2>, !attn_tile.shared<128xf32>
     // CHECK: attn_tile.row_combine add %row_sum : {{(!attn_tile.fragment)?}}<128xf32, rows, 4x1>
     attn_tile.row_combine add %row_sum : !rows
     attn_tile.map ins(%row_sum : !rows) outs(%output : !output) {

@@ -10,16 +10,6 @@ func.func @f64(%q: !t) -> !t {
 
 // -----
 
-!t = tensor<1x1x?x64xf32>
-!l = tensor<1x1x?xf32>
-func.func @dq(%q: !t, %lse: !l) -> !t {
-  // expected-error @below {{expected the kind forward or fused for a GPU, got dq}}
-  %dq = attn.online_attention dq %q, %q, %q, %lse, %lse, %q schedule(<block_m = 64, block_n = 32, warps = 4>) : (!t, !t, !t, !l, !l, !t) -> !t
-  return %dq : !t
-}
-
-// -----
-
 !t = tensor<1x1x?x64xf64>
 !l = tensor<1x1x?xf64>
 func.func @merge(%a: !t, %la: !l) -> !t {

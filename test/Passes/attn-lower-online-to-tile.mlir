@@ -89,9 +89,9 @@ func.func @two_ranges(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
 // CHECK: attn_tile.shared_alloc "query_tile" : <64x48xf32>
 // CHECK: attn_tile.mma fma %scores
 // CHECK: math.exp2 %{{[^ ]*}} : f32
-// CHECK: attn_tile.store_shared %scores to %scores_tile
+// CHECK: attn_tile.store_shared %scores to %probabilities_tile
 // CHECK: gpu.barrier
-// CHECK: attn_tile.mma fma %output, %scores_tile, %value_tile :
+// CHECK: attn_tile.mma fma %output, %probabilities_tile, %value_tile :
 func.func @f32(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
   %out, %lse = attn.online_attention forward %q, %k, %v schedule(<block_m = 64, block_n = 32, warps = 4>) : (!t, !t, !t) -> (!t, !l)
   return %out, %lse : !t, !l
@@ -477,4 +477,148 @@ func.func @splits(%q: !t, %n: index) -> (!p, !l) {
 func.func @merge(%a: !t, %la: !l, %b: !t, %lb: !l) -> (!t, !l) {
   %out, %lse = attn.merge (%a, %la), (%b, %lb) : !t, !l -> !t, !l
   return %out, %lse : !t, !l
+}
+
+// -----
+
+// Two warp columns share the output, so they combine what they know of a row, and the probabilities are shared.
+!t = tensor<1x1x?x512xbf16>
+!l = tensor<1x1x?xf32>
+// CHECK-LABEL: gpu.func @wide_forward(
+// CHECK: %probabilities_tile = attn_tile.shared_alloc "probabilities_tile" : <64x64xbf16>
+// CHECK: %row_parts = attn_tile.shared_reuse %probabilities_tile "row_parts" : <64x64xbf16> to <128xf32>
+// CHECK: %output = attn_tile.fragment_alloc "output" : <64x512xf32, accumulator, 4x2>
+// CHECK: attn_tile.row_reduce max %scores into %row_max through %row_parts
+// CHECK: attn_tile.row_reduce add %scores into %block_sum partial :
+// CHECK: attn_tile.store_shared %scores to %probabilities_tile
+// CHECK-NEXT: gpu.barrier
+// CHECK-NEXT: attn_tile.mma mma_sync %output, %probabilities_tile, %value_tile :
+// CHECK: gpu.barrier
+// CHECK-NEXT: attn_tile.row_combine add %row_sum through %row_parts
+func.func @wide(%q: !t) -> (!t, !l) {
+  %out, %lse = attn.online_attention forward %q, %q, %q schedule(<block_m = 64, block_n = 64, warps = 8>) : (!t, !t, !t) -> (!t, !l)
+  return %out, %lse : !t, !l
+}
+// Without a maximum only the sums are combined.
+// CHECK-LABEL: gpu.func @wide_bounded_forward(
+// CHECK-NOT: attn_tile.row_reduce max
+// CHECK: attn_tile.row_reduce add %scores into %block_sum partial :
+// CHECK: attn_tile.store_shared %scores to %probabilities_tile
+// CHECK: attn_tile.copy_wait pending(0)
+// CHECK-NEXT: gpu.barrier
+// CHECK-NEXT: attn_tile.row_combine add %row_sum through %row_parts
+func.func @wide_bounded(%q: !t) -> (!t, !l) {
+  %out, %lse = attn.online_attention forward %q, %q, %q schedule(<block_m = 64, block_n = 64, warps = 8>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %cap = arith.constant 30.0 : f32
+      %x = arith.divf %s, %cap : f32
+      %t = math.tanh %x fastmath<afn> : f32
+      %z = arith.mulf %t, %cap : f32
+      attn.yield %z : f32
+    } : (!t, !t, !t) -> (!t, !l)
+  return %out, %lse : !t, !l
+}
+
+// -----
+
+// The gradients without atomic additions: those of the queries have a kernel of their own.
+!q = tensor<?x4x?x64xbf16>
+!k = tensor<?x2x?x64xbf16>
+!l = tensor<?x4x?xf32>
+// CHECK-LABEL: func @deterministic(
+// CHECK: gpu.launch_func @deterministic_dq::@deterministic_dq
+// CHECK: gpu.launch_func @deterministic_dkdv::@deterministic_dkdv
+// CHECK-NOT: gpu.launch_func
+// CHECK-LABEL: gpu.func @deterministic_dq(
+// CHECK-NOT: atomic
+// CHECK: attn_tile.load_rows
+// CHECK: attn_tile.load_rows
+// CHECK: scf.for
+// CHECK: attn_tile.mma mma_sync %scores, %query_tile, %key_tile transpose_b
+// CHECK: attn_tile.mma mma_sync %d_scores, %d_out_tile, %value_tile transpose_b
+// CHECK: attn_tile.store_shared %d_scores to %d_scores_tile
+// CHECK-NEXT: gpu.barrier
+// CHECK: attn_tile.mma mma_sync %d_query_sum, %d_scores_tile, %key_tile :
+// CHECK: attn_tile.store %d_query_sum via %query_tile
+// CHECK-LABEL: gpu.func @deterministic_dkdv(
+// CHECK-NOT: atomic
+// CHECK: attn_tile.mma mma_sync %d_value_sum, %probabilities_tile, %d_out_tile transpose_a
+// CHECK: attn_tile.mma mma_sync %d_key_sum, %d_scores_tile, %query_tile transpose_a
+// CHECK-NOT: attn_tile.mma
+// CHECK: attn_tile.store %d_value_sum
+func.func @deterministic(%q: !q, %k: !k, %lse: !l) -> (!q, !k, !k) {
+  %dq = attn.online_attention dq %q, %k, %k, %lse, %lse, %q schedule(<block_m = 64, block_n = 64, warps = 4, stages = 2>)
+    : (!q, !k, !k, !l, !l, !q) -> !q
+  %dk, %dv = attn.online_attention dkdv %q, %k, %k, %lse, %lse, %q schedule(<block_m = 64, block_n = 64, warps = 4>)
+    : (!q, !k, !k, !l, !l, !q) -> (!k, !k)
+  return %dq, %dk, %dv : !q, !k, !k
+}
+
+// -----
+
+// Each of the two walks the block lists its way: dq the rows, dkdv the columns.
+!q = tensor<?x2x?x64xbf16>
+!l = tensor<?x2x?xf32>
+!lists = tensor<?x1x?x?x2xi32>
+// CHECK-LABEL: gpu.func @deterministic_lists_dq(
+// CHECK: memref.load %arg4[%{{[^,]*}}, %c0{{[^,]*}}, %[[ROW:[^,]*]], %{{[^,]*}}, %c0{{[_0-9]*}}] : memref<?x1x?x?x2xi32
+// CHECK: scf.while
+// CHECK: memref.load %arg4[%{{[^,]*}}, %c0{{[^,]*}}, %[[ROW]], %{{[^,]*}}, %c0{{[_0-9]*}}] : memref<?x1x?x?x2xi32
+// CHECK: arith.xori
+// CHECK: attn_tile.mma mma_sync %d_query_sum
+// CHECK-LABEL: gpu.func @deterministic_lists_dkdv(
+// CHECK: memref.load %arg4[%{{[^,]*}}, %c0{{[^,]*}}, %{{[^,]*}}, %[[COLUMN:[^,]*]], %c1{{[_0-9]*}}] : memref<?x1x?x?x2xi32
+// CHECK: scf.while
+// CHECK: memref.load %arg4[%{{[^,]*}}, %c0{{[^,]*}}, %{{[^,]*}}, %[[COLUMN]], %c1{{[_0-9]*}}] : memref<?x1x?x?x2xi32
+// CHECK: arith.xori
+// CHECK: attn_tile.mma mma_sync %d_value_sum
+func.func @deterministic_lists(%q: !q, %lse: !l, %ids: tensor<?x?xi32>, %lists: !lists) -> (!q, !q, !q) {
+  %dq = attn.online_attention dq %q, %q, %q, %lse, %lse, %q captures(%ids : tensor<?x?xi32>) block_lists(%lists : !lists)
+    blocks(128, 128) schedule(<block_m = 64, block_n = 64, warps = 4>)
+    mask(%b: index, %h: index, %i: index, %j: index) {
+      %of_query = tensor.extract %ids[%b, %i] : tensor<?x?xi32>
+      %of_key = tensor.extract %ids[%b, %j] : tensor<?x?xi32>
+      %same = arith.cmpi eq, %of_query, %of_key : i32
+      attn.yield %same : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %c0 = arith.constant 0 : index
+      %n = attn.kv_len %b
+      attn.yield_ranges visited(%c0 to %n) masked(%c0 to %n)
+    } : (!q, !q, !q, !l, !l, !q) -> !q
+  %dk, %dv = attn.online_attention dkdv %q, %q, %q, %lse, %lse, %q captures(%ids : tensor<?x?xi32>) block_lists(%lists : !lists)
+    blocks(128, 128) schedule(<block_m = 64, block_n = 64, warps = 4>)
+    mask(%b: index, %h: index, %i: index, %j: index) {
+      %of_query = tensor.extract %ids[%b, %i] : tensor<?x?xi32>
+      %of_key = tensor.extract %ids[%b, %j] : tensor<?x?xi32>
+      %same = arith.cmpi eq, %of_query, %of_key : i32
+      attn.yield %same : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %c0 = arith.constant 0 : index
+      %n = attn.q_len %b
+      attn.yield_ranges visited(%c0 to %n) masked(%c0 to %n)
+    } : (!q, !q, !q, !l, !l, !q) -> (!q, !q)
+  return %dq, %dk, %dv : !q, !q, !q
+}
+
+// -----
+
+// Products of f32 in tf32 where it is asked for.
+!t = tensor<1x1x?x64xf32>
+!l = tensor<1x1x?xf32>
+// CHECK-LABEL: gpu.func @rounded_forward(
+// CHECK: attn_tile.mma mma_sync_tf32 %scores
+// CHECK: attn_tile.mma mma_sync_tf32 %output
+// CHECK-LABEL: gpu.func @rounded_fused(
+// CHECK-COUNT-5: attn_tile.mma mma_sync_tf32
+// CHECK-LABEL: gpu.func @exact_forward(
+// CHECK-COUNT-2: attn_tile.mma fma
+func.func @rounded(%q: !t, %lse: !l) -> (!t, !l, !t, !t, !t) {
+  %out, %new_lse = attn.online_attention forward %q, %q, %q schedule(<block_m = 64, block_n = 64, warps = 4>) {tf32} : (!t, !t, !t) -> (!t, !l)
+  %d:3 = attn.online_attention fused %q, %q, %q, %lse, %lse, %q schedule(<block_m = 64, block_n = 64, warps = 4>) {tf32}
+    : (!t, !t, !t, !l, !l, !t) -> (!t, !t, !t)
+  return %out, %new_lse, %d#0, %d#1, %d#2 : !t, !l, !t, !t, !t
+}
+func.func @exact(%q: !t) -> !t {
+  %out, %lse = attn.online_attention forward %q, %q, %q schedule(<block_m = 64, block_n = 64, warps = 4>) : (!t, !t, !t) -> (!t, !l)
+  return %out : !t
 }

@@ -28,6 +28,11 @@ def make_inputs(attention, shape, seed=0, device=DEVICE):
     return {"q": q, "k": k, "v": v, "captures": captures, "d_out": d_out, "d_lse": d_lse}
 
 
+def round_to_tf32(x):
+    """To 10 bits of mantissa, ties away from 0."""
+    return ((x.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
 def compute(attention, inputs, exact, backward):
     """All results by name: in f64, or by the standard computation in f32 with its roundings."""
     compute_type = torch.float64 if exact else torch.float32
@@ -35,6 +40,9 @@ def compute(attention, inputs, exact, backward):
 
     def round(x):
         return x if exact else x.to(element).to(compute_type)
+
+    def product(a, b):
+        return round_to_tf32(a) @ round_to_tf32(b) if attention.tf32 and not exact else a @ b
 
     q, k, v = (inputs[name].to(compute_type) for name in "qkv")
     group = q.shape[1] // max(1, k.shape[1])
@@ -54,7 +62,7 @@ def compute(attention, inputs, exact, backward):
             value = torch.as_tensor(value, device=q.device).to(torch.float32 if not torch.is_tensor(value) else value.dtype)
             value = value.to(compute_type).requires_grad_(backward)
         captures.append(value)
-    raw = (round(q @ kk.mT) * attention.scale_or_default).detach().requires_grad_(backward)
+    raw = (round(product(q, kk.mT)) * attention.scale_or_default).detach().requires_grad_(backward)
     score = raw if attention.mod.torch_score is None else attention.mod.torch_score(raw, *indices, lengths, *captures)
     x = score.detach()
     if attention.mod.torch_mask is not None:
@@ -65,7 +73,7 @@ def compute(attention, inputs, exact, backward):
     p = torch.exp(x - safe)
     total = p.sum(-1, keepdim=True)
     lse = safe + torch.log(total)
-    out = round(p / torch.where(total == 0, 1.0, total)) @ vv
+    out = product(round(p / torch.where(total == 0, 1.0, total)), vv)
     results = {"out": out if exact else out.to(element), "lse": lse[..., 0]}
     if not backward:
         return results
@@ -75,7 +83,7 @@ def compute(attention, inputs, exact, backward):
     p = torch.where(x == -torch.inf, 0.0, torch.exp(x - torch.where(lse == -torch.inf, 0.0, lse)))
     p = round(p)
     delta = (d_out * o).sum(-1, keepdim=True) - d_lse[..., None]
-    d_score = p * (round(d_out @ vv.mT) - delta)
+    d_score = p * (round(product(d_out, vv.mT)) - delta)
     d_score = torch.where(x == -torch.inf, 0.0, d_score)
     floats = [c for c, spec in zip(captures, specs) if spec.is_float]
     if attention.mod.torch_score is None:
@@ -88,7 +96,7 @@ def compute(attention, inputs, exact, backward):
     def fold(x):  # sums over the query heads that share a key head
         return x.unflatten(1, (k.shape[1], group)).sum(2) if group != 1 else x
 
-    gradients = {"d_q": d_raw @ kk, "d_k": fold(d_raw.mT @ q), "d_v": fold(p.mT @ d_out)}
+    gradients = {"d_q": product(d_raw, kk), "d_k": fold(product(d_raw.mT, q)), "d_v": fold(product(p.mT, d_out))}
     for name, gradient in gradients.items():
         results[name] = gradient if exact else gradient.to(element)
     for spec, gradient in zip([spec for spec in specs if spec.is_float], d_captures):

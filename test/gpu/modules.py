@@ -55,6 +55,7 @@ class Attention:
     mod: Mod
     scale: Optional[float] = None
     dynamic_heads: bool = False
+    tf32: bool = False  # products round their operands
 
     @property
     def dtype(self):

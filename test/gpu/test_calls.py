@@ -44,6 +44,27 @@ def test_bit_equal(compiled, type, mod):
     assert torch.equal(bits(alone[0]), bits(first[0][1:2]))
 
 
+@pytest.mark.parametrize("type", ("bf16", "f32"))
+def test_bit_equal_backward(compiled, type):
+    """So are the gradients where that is asked for, with several query heads for a key head."""
+    attention = Attention(type, 8, 2, 64, 64, MODS["causal"])
+    fn = compiled(attention, deterministic=True)
+    inputs = make_inputs(attention, attention.shape(3, 777, 777))
+    tensors = [inputs[name] for name in "qkv"]
+    given = (*tensors, *fn(*tensors), inputs["d_out"], inputs["d_lse"])
+    first = fn.backward(*given)
+    for _ in range(30):
+        for got, expected in zip(fn.backward(*given), first):
+            assert torch.equal(bits(got), bits(expected))
+
+
+def test_bit_equal_captures(compiled):
+    """Gradients of captures have no order, and are refused."""
+    attention = Attention("bf16", 4, 2, 64, 64, MODS["alibi"])
+    with pytest.raises(attn.CompileError, match="gradients of captures are summed in an order"):
+        compiled(attention, deterministic=True).backward
+
+
 @pytest.mark.alone
 def test_streams(compiled):
     """The work goes to PyTorch's current stream: it waits for what is there, and nothing else has to."""

@@ -18,6 +18,10 @@ DIMS = (
 )  # fmt: skip
 
 
+# Of the forward only.
+WIDE_DIMS = ((512, 512, 2, 1), (512, 64, 2, 2), (64, 512, 2, 1), (320, 320, 1, 1), (257, 257, 2, 2), (500, 8, 1, 1))
+
+
 def run(compiled, attention, lengths, backward, batch=2):
     fn = compiled(attention)
     problems = []
@@ -36,6 +40,17 @@ def test_dims(compiled, type, mod, dims, direction):
     head_dim, value_dim, q_heads, kv_heads = dims
     attention = Attention(type, q_heads, kv_heads, head_dim, value_dim, MODS[mod])
     run(compiled, attention, ALL_LENGTHS if head_dim in (64, 128) else SOME_LENGTHS, direction == "backward")
+
+
+@pytest.mark.parametrize("dims", WIDE_DIMS, ids=lambda d: f"d{d[0]}v{d[1]}")
+@pytest.mark.parametrize("mod", ("causal", "alibi", "soft_cap_afn", "document"))
+@pytest.mark.parametrize("type", ("bf16", "f16", "f32"))
+def test_wide(compiled, type, mod, dims):
+    if mod != "causal" and dims != (512, 512, 2, 1):
+        pytest.skip("the causal case covers it")
+    head_dim, value_dim, q_heads, kv_heads = dims
+    attention = Attention(type, q_heads, kv_heads, head_dim, value_dim, MODS[mod])
+    run(compiled, attention, SOME_LENGTHS, False)
 
 
 @pytest.mark.parametrize("direction", ("forward", "backward"))
@@ -65,4 +80,32 @@ def test_schedules(compiled, blocks, direction):
     problems = []
     for seed, (q_len, kv_len) in enumerate(SOME_LENGTHS):
         problems += check(attention, fn, attention.shape(2, q_len, kv_len), direction == "backward", seed)
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("direction", ("forward", "backward"))
+@pytest.mark.parametrize("mod", ("plain", "causal", "alibi", "soft_cap_causal"))
+@pytest.mark.parametrize("dims", ((64, 64), (128, 128), (80, 40), (256, 256)), ids=str)
+def test_tf32(compiled, dims, mod, direction):
+    """Asked for, products of f32 have operands of tf32, and no larger error than that."""
+    attention = Attention("f32", 4, 2, *dims, MODS[mod], tf32=True)
+    fn = compiled(attention, tf32=True)
+    problems = []
+    for seed, (q_len, kv_len) in enumerate(SOME_LENGTHS):
+        problems += check(attention, fn, attention.shape(2, q_len, kv_len), direction == "backward", seed)
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("dims", ((64, 64), (128, 128), (256, 256), (80, 40), (40, 256)), ids=str)
+@pytest.mark.parametrize("mod", ("plain", "causal", "window", "soft_cap_afn", "document"))
+@pytest.mark.parametrize("type", ("bf16", "f16", "f32"))
+def test_deterministic(compiled, type, mod, dims):
+    """Two kernels without atomic additions compute the gradients."""
+    if mod != "causal" and (type == "f16" or dims != (64, 64)):
+        pytest.skip("the causal case covers it")
+    attention = Attention(type, 4, 2, *dims, MODS[mod])
+    fn = compiled(attention, deterministic=True)
+    problems = []
+    for seed, (q_len, kv_len) in enumerate(SOME_LENGTHS):
+        problems += check(attention, fn, attention.shape(2, q_len, kv_len), True, seed)
     assert not problems, "\n".join(problems)

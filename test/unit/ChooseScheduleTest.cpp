@@ -231,15 +231,38 @@ TEST_F(ChooseScheduleTest, FitsEveryGpu) {
   for (Arch arch : {Arch::sm_80, Arch::sm_86, Arch::sm_89, Arch::sm_90a, Arch::sm_100a, Arch::sm_120a})
     for (KernelKind kind : {KernelKind::forward, KernelKind::fused})
       for (unsigned elementBits : {16u, 32u})
-        for (int64_t headDim = 1; headDim <= 256; ++headDim) {
-          ShapeClass shape = makeShape(kind, headDim, headDim);
-          shape.elementBits = elementBits;
-          TargetAttr target = getNamedTarget(&context, arch);
-          ScheduleChoice choice = choose(shape, target);
-          EXPECT_LE(choice.candidates.back().totalBytes * choice.schedule.getBlocksPerMultiprocessor(),
-                    target.getMaxSharedMemory());
-          EXPECT_EQ(choice.schedule.getBlockM() % 16, 0);
-        }
+        for (int64_t headDim = 1; headDim <= (kind == KernelKind::forward ? 512 : 256); ++headDim)
+          for (int64_t valueDim : {headDim, int64_t(64), kind == KernelKind::forward ? int64_t(512) : 256}) {
+            ShapeClass shape = makeShape(kind, headDim, valueDim);
+            shape.elementBits = elementBits;
+            TargetAttr target = getNamedTarget(&context, arch);
+            ScheduleChoice choice = choose(shape, target);
+            EXPECT_LE(choice.candidates.back().totalBytes * choice.schedule.getBlocksPerMultiprocessor(),
+                      target.getMaxSharedMemory());
+            EXPECT_EQ(choice.schedule.getBlockM() % 16, 0);
+          }
+}
+
+/// Where a warp would have too many columns of the output, several share them.
+TEST_F(ChooseScheduleTest, DividesManyColumnsAmongWarps) {
+  auto choice = [&](Arch arch, int64_t headDim, int64_t valueDim, unsigned elementBits) {
+    ShapeClass shape = makeShape(KernelKind::forward, headDim, valueDim);
+    shape.elementBits = elementBits;
+    ScheduleAttr schedule = choose(shape, getNamedTarget(&context, arch)).schedule;
+    WarpGrid grid = getWarpGrids(KernelKind::forward, elementBits, schedule).queries;
+    return std::tuple(schedule.getBlockM(), schedule.getBlockN(), grid.rows, grid.columns);
+  };
+  EXPECT_EQ(choice(Arch::sm_90a, 512, 512, 16), std::tuple(64, 64, 4, 2));
+  EXPECT_EQ(choice(Arch::sm_80, 512, 512, 16), std::tuple(64, 32, 4, 2));
+  EXPECT_EQ(choice(Arch::sm_86, 512, 512, 16), std::tuple(32, 32, 2, 2));
+  EXPECT_EQ(choice(Arch::sm_86, 512, 512, 32), std::tuple(16, 16, 1, 2));
+  EXPECT_EQ(choice(Arch::sm_86, 512, 64, 16), std::tuple(64, 16, 4, 1));
+
+  ShapeClass shape = makeShape(KernelKind::fused, 512, 512);
+  shape.elementBits = 16;
+  EXPECT_NE(chooseError(shape, getNamedTarget(&context, Arch::sm_90a), ScheduleOverrides())
+                .find("no tile of the fused kernel fits #attn.target<arch = sm_90a"),
+            std::string::npos);
 }
 
 TEST_F(ChooseScheduleTest, TakesTheFastestGpuTileThatFits) {

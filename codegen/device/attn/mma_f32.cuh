@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "attn/fragment.cuh"
+#include "attn/mma.cuh"
 
 namespace attn {
 
@@ -114,11 +114,11 @@ __device__ __forceinline__ void mma_fma(Fragment<float, M, N, WarpsM, WarpsN> &a
   }
 }
 
-/// Rounds to tf32, 10 bits of mantissa. PTX ISA 9.7.9.22 (cvt).
-__device__ __forceinline__ uint32 to_tf32(float value) {
-  uint32 rounded;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(value));
-  return rounded;
+/// Rounds floats to tf32, 10 bits of mantissa. PTX ISA 9.7.9.22 (cvt).
+__device__ __forceinline__ void round_to_tf32(uint32 (&values)[4]) {
+#pragma unroll
+  for (uint32 &value : values)
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(value) : "f"(__uint_as_float(value)));
 }
 
 /// d += a b for one 16 x 8 x 8 product of tf32. With g = lane / 4 and t = lane % 4:
@@ -133,6 +133,49 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const uint32 (&a
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// Reads the 16 x 8 tiles of a left operand that belong to a warp with `Size` rows from first_row on. Of rows
+/// of a shared tile ldmatrix brings eight of 16 bytes as it does 16-bit ones: the four bytes of a lane are a
+/// float.
+template <typename A, int Size>
+struct LeftTf32Reader {
+  const A &a;
+  const int row;
+  __device__ __forceinline__ LeftTf32Reader(const A &a, int first_row)
+      : a(a), row(first_row + lane_index() / 4) {}
+  __device__ __forceinline__ void read(uint32 (&registers)[4], int i, int k) const {
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+      registers[r] =
+          __float_as_uint(operand_at(a, row + 16 * i + r % 2 * 8, 8 * k + lane_index() % 4 + r / 2 * 4));
+  }
+};
+template <int M, int K, int Size>
+struct LeftTf32Reader<SharedTile<float, M, K>, Size> : LeftReader<SharedTile<float, M, K>, Size> {
+  using LeftReader<SharedTile<float, M, K>, Size>::LeftReader;
+};
+
+/// Reads two 8 x 8 tiles of a right operand, side by side, or the first one where `Size` columns end in it.
+template <typename B, int Size, bool HasPairs = Size % 16 == 0>
+struct RightTf32Reader {
+  const B &b;
+  const int column;
+  __device__ __forceinline__ RightTf32Reader(const B &b, int first_column)
+      : b(b), column(first_column + lane_index() / 4) {}
+  __device__ __forceinline__ void read(uint32 (&registers)[4], int j, int k) const {
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+      if (16 * j + r / 2 * 8 < Size)
+        registers[r] =
+            __float_as_uint(operand_at(b, 8 * k + lane_index() % 4 + r % 2 * 4, column + 16 * j + r / 2 * 8));
+  }
+};
+template <int N, int K, int Size>
+struct RightTf32Reader<Transposed<SharedTile<float, N, K>>, Size, true>
+    : RightReader<Transposed<SharedTile<float, N, K>>, Size> {
+  using RightReader<Transposed<SharedTile<float, N, K>>, Size>::RightReader;
+};
+
+/// acc += a b, with the elements of a and b rounded to tf32.
 template <int M, int N, int WarpsM, int WarpsN, typename A, typename B>
 __device__ __forceinline__ void mma_tf32(Fragment<float, M, N, WarpsM, WarpsN> &acc, const A &a, const B &b) {
   static_assert(is_same<typename A::Element, float> && is_same<typename B::Element, float>,
@@ -140,24 +183,27 @@ __device__ __forceinline__ void mma_tf32(Fragment<float, M, N, WarpsM, WarpsN> &
   static_assert(A::kRows == M && B::kColumns == N && A::kColumns == B::kRows, "shapes that do not fit");
   static_assert(A::kColumns % 8 == 0, "the inner dimension goes by eight");
   constexpr int kRowTiles = Fragment<float, M, N, WarpsM, WarpsN>::kRowTiles;
-  const int t = lane_index() % 4;
-  const int first_row = acc.first_row(threadIdx.x); // g rows below the warp's
-  const int first_column = acc.first_column(threadIdx.x) - 2 * t + lane_index() / 4;
-#pragma unroll 2
-  for (int k = 0; k < A::kColumns; k += 8) {
-    uint32 left[kRowTiles][4];
+  const LeftTf32Reader<A, M / WarpsM> left(a, acc.warp_row());
+  const RightTf32Reader<B, N / WarpsN> right(b, acc.warp_column());
+#pragma unroll 4
+  for (int k = 0; k < A::kColumns / 8; ++k) {
+    uint32 a_registers[kRowTiles][4];
 #pragma unroll
-    for (int i = 0; i < kRowTiles; ++i)
+    for (int i = 0; i < kRowTiles; ++i) {
+      left.read(a_registers[i], i, k);
+      round_to_tf32(a_registers[i]);
+    }
 #pragma unroll
-      for (int r = 0; r < 4; ++r)
-        left[i][r] = to_tf32(operand_at(a, first_row + acc.row_offset(i, 0) + r % 2 * 8, k + t + r / 2 * 4));
+    for (int j = 0; j < acc.kColumnTiles; j += 2) {
+      uint32 b_registers[4] = {};
+      right.read(b_registers, j / 2, k);
+      round_to_tf32(b_registers);
 #pragma unroll
-    for (int j = 0; j < acc.kColumnTiles; ++j) {
-      const int column = first_column + 8 * j;
-      const uint32 b0 = to_tf32(operand_at(b, k + t, column)), b1 = to_tf32(operand_at(b, k + t + 4, column));
-#pragma unroll
-      for (int i = 0; i < kRowTiles; ++i)
-        mma_m16n8k8_tf32(acc.data[i][j], left[i], b0, b1);
+      for (int i = 0; i < kRowTiles; ++i) {
+        mma_m16n8k8_tf32(acc.data[i][j], a_registers[i], b_registers[0], b_registers[1]);
+        if (j + 1 < acc.kColumnTiles)
+          mma_m16n8k8_tf32(acc.data[i][j + 1], a_registers[i], b_registers[2], b_registers[3]);
+      }
     }
   }
 }
