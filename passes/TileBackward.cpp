@@ -65,6 +65,7 @@ protected:
   void step(const StreamedBlock &block);
   void loadRowLse(ValueRange place, Value rows);
   Value getProbability(Value product, Value score, Value lse);
+  void subtractLargeLse();
   Value isKept(Value queryIndex, Value keyIndex);
   void computeProbabilities(Value queryBegin, bool isMasked);
   void differentiateTile(Value queryBegin, bool isMasked);
@@ -290,6 +291,33 @@ Value FusedKernel::getProbability(Value product, Value score, Value lse) {
   return arith::SelectOp::create(b, isZero, p, fma(multiply(p, f32(llvm::numbers::ln2)), low, p));
 }
 
+/// The product that the multiply-add of getProbability takes lse from is rounded, which with a large lse
+/// would give exponents far above 0. There the difference is taken first, of scores as the forward rounded
+/// them; what is left to getProbability is an lse of 0.
+void FusedKernel::subtractLargeLse() {
+  double scale = op.getScaleOrDefault();
+  if (scale == 0)
+    return;
+  auto compare = [&](arith::CmpFPredicate predicate, Value lse, double number) -> Value {
+    return arith::CmpFOp::create(b, predicate, math::AbsFOp::create(b, lse), f32(number));
+  };
+  Value areLarge = any(rowLse, [&](ValueRange elements) -> Value {
+    return arith::AndIOp::create(b, compare(arith::CmpFPredicate::OGT, elements[0], 0x1p25),
+                                 compare(arith::CmpFPredicate::ONE, elements[0], INFINITY));
+  });
+  ifThen(named(areLarge, "are_large"), [&] {
+    map(rowLse, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      Value score = arith::MulFOp::create(b, elements[1], f32(scale));
+      Value difference = arith::SubFOp::create(b, score, elements[0]);
+      return {arith::MulFOp::create(b, difference, f32(1 / scale))};
+    });
+    map({}, rowLse, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      Value isEmpty = compare(arith::CmpFPredicate::OEQ, elements[0], INFINITY);
+      return {arith::SelectOp::create(b, isEmpty, elements[0], f32(0))};
+    });
+  });
+}
+
 Value FusedKernel::isKept(Value queryIndex, Value keyIndex) {
   Value keep = isLess(keyIndex, kvLen);
   if (!op.getMask().empty())
@@ -374,6 +402,7 @@ void FusedKernel::step(const StreamedBlock &block) {
   FillOp::create(b, scores, f32(0));
   mma(scores, queryTile, keyTile, /*transposeA=*/false, /*transposeB=*/true);
   if (roundsProbabilities()) {
+    subtractLargeLse();
     ifThenElse(
         masked, [&] { computeProbabilities(block.begin, true); },
         [&] { computeProbabilities(block.begin, false); });

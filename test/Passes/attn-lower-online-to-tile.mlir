@@ -225,6 +225,10 @@ func.func @accurate_soft_cap(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
 // CHECK: attn_tile.copy_wait pending(0)
 // CHECK: gpu.barrier
 // CHECK: attn_tile.mma mma_sync %scores, %query_tile{{.*}}, %key_tile transpose_b
+// CHECK: %[[LARGE:.*]] = attn_tile.any ins(%row_lse
+// CHECK: scf.if %[[LARGE]] {
+// CHECK: attn_tile.map ins(%row_lse{{.*}}outs(%scores
+// CHECK: arith.subf
 // CHECK: scf.if
 // CHECK: attn_tile.map ins(%row_lse
 // CHECK: } else {

@@ -66,6 +66,19 @@ def test_large_scores(compiled):
     assert max_error(got["lse"], exact["lse"]) < 0.05
 
 
+def test_huge_scores(compiled):
+    """Scores of 2^39, which f32 holds in steps of thousands: still one key takes all."""
+    attention = Attention("bf16", 2, 1, 64, 64, MODS["causal"])
+    fn = compiled(attention)
+    inputs = make_inputs(attention, attention.shape(2, 200, 200))
+    inputs["q"], inputs["k"] = inputs["q"] * 3e5, inputs["k"] * 3e5
+    inputs["d_lse"].zero_()
+    got, exact = ours(attention, fn, inputs, True), compute(attention, inputs, True, True)
+    for name, result in got.items():
+        assert result.isfinite().all(), name
+    assert max_error(got["out"], exact["out"]) < 0.05 and max_error(got["d_v"], exact["d_v"]) < 0.1
+
+
 def test_same_key(compiled):
     """(1, 1, 1, 16) in f16: with one key the softmax is 1, and dQ is 0."""
     attention = Attention("f16", 1, 1, 16, 16, MODS["plain"])
