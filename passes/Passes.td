@@ -196,7 +196,8 @@ def SplitKvPass : Pass<"attn-split-kv", "::mlir::ModuleOp"> {
     with the blocks of queries of all heads and batch entries, and the keys that the last block visits, where these follow
     from the lengths alone, or else all. An `attn_tile.take_if` says that this is for calls with more than one part, and for
     those of which one tile holds all queries of a head (of a key head, for all its query heads) and that visit 1024 keys.
-    An operation with block lists is not split by lengths: they have no ranges to divide.
+    An operation with block lists is not split by lengths: they have no ranges to divide. Nor is one of f32 tensors: parts
+    are weighted by their lse, whose rounding shows there.
 
     Example: with `--attn-split-kv=splits=2`
     ```mlir

@@ -175,8 +175,10 @@ struct SplitKvPass : attn::impl::SplitKvPassBase<SplitKvPass> {
       // Without rows there is nothing to merge, and no valid slice of a part in the kernel either.
       if (llvm::is_contained(cast<RankedTensorType>(op.getResult(0).getType()).getShape(), 0))
         continue;
-      // Block lists have no ranges that parts could divide.
-      if (byLengths && !isKeyOuter && !op.getBlockLists()) {
+      // Block lists have no ranges that parts could divide. Parts are weighted by their lse, whose rounding
+      // shows in an f32 result.
+      bool isExact = op.getElementType().isF32();
+      if (byLengths && !isKeyOuter && !op.getBlockLists() && !isExact) {
         splitByLengths(op, target);
       } else if (wanted > 1) {
         ImplicitLocOpBuilder b(op.getLoc(), op);

@@ -100,3 +100,18 @@ func.func @listed(%q: tensor<?x32x?x64xbf16>, %k: tensor<?x8x?x64xbf16>, %lists:
   return %out : tensor<?x32x?x64xbf16>
 }
 }
+
+// -----
+
+// The rounding of lse would show in f32.
+// CHECK-LABEL: func @exact(
+// CHECK-NOT: attn_tile.take_if
+// CHECK-NOT: attn.merge
+// CHECK: return
+module attributes {attn.target = #attn.target<arch = sm_90a, multiprocessors = 132, max_shared_memory = 232448>} {
+func.func @exact(%q: tensor<?x32x?x64xf32>, %k: tensor<?x8x?x64xf32>) -> tensor<?x32x?x64xf32> {
+  %out, %lse = attn.online_attention forward %q, %k, %k schedule(<block_m = 64, block_n = 64, warps = 4, blocks_per_multiprocessor = 3>)
+    : (tensor<?x32x?x64xf32>, tensor<?x8x?x64xf32>, tensor<?x8x?x64xf32>) -> (tensor<?x32x?x64xf32>, tensor<?x32x?xf32>)
+  return %out : tensor<?x32x?x64xf32>
+}
+}

@@ -103,6 +103,8 @@ def test_deterministic(compiled, type, mod, dims):
     """Two kernels without atomic additions compute the gradients."""
     if mod != "causal" and (type == "f16" or dims != (64, 64)):
         pytest.skip("the causal case covers it")
+    if type == "f32" and mod.endswith("_afn"):
+        pytest.skip("an approximation is asked for, which shows in f32")
     attention = Attention(type, 4, 2, *dims, MODS[mod])
     fn = compiled(attention, deterministic=True)
     problems = []

@@ -6,10 +6,12 @@ import json
 import os
 import tempfile
 import time
+import traceback
 
 from cases import Case
 
-D, N = 128, 256
+# So many blocks of queries that the keys are not computed in parts, here and for the second shape.
+D, N = 128, 2048
 
 
 def measure(repeats):
@@ -35,6 +37,8 @@ def _run_forked(state, cache):
             with os.fdopen(writable, "w") as pipe:
                 json.dump(_measure_here(state, cache), pipe)
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
     os.close(writable)
