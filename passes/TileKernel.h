@@ -184,6 +184,10 @@ protected:
 /// Appends the host's work for the operation and replaces it.
 void lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
 void lowerBackwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
+/// Launches the kernel that rounds the sums of d_query: `sum` has fragments of `type`, in the order of their
+/// registers.
+void roundQuerySum(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, mlir::Value sum,
+                   tile::FragmentType type, llvm::StringRef name, const TileLoweringOptions &options);
 void lowerDeltaToTile(DeltaOp op, const TileLoweringOptions &options);
 void lowerBlockListsToTile(BlockListsOp op);
 void lowerMergeToTile(MergeOp op);

@@ -155,8 +155,8 @@ void MergeKernel::mergeRow() {
                   });
 
   Value total = sums.front(), isEmpty = isMinusInfinity(max);
-  for (auto [column, sum] : llvm::zip_equal(columns, ArrayRef(sums).drop_front()))
-    ifThen(isLess(column, index(valueDim)), [&] {
+  for (auto [position, column] : llvm::enumerate(columns))
+    ifThen(isLess(column, index(valueDim)), [&, column = column, sum = sums[position + 1]] {
       Value merged = arith::SelectOp::create(b, isEmpty, zero, arith::DivFOp::create(b, sum, total));
       Type type = op.getOut().getType().getElementType();
       if (!type.isF32())
