@@ -24,6 +24,12 @@ static FloatInterval getHull(std::initializer_list<double> numbers) {
   return {std::min(numbers), std::max(numbers)};
 }
 
+/// Whether `value` is a constant that is a number; canonicalization makes it the second operand.
+static bool isNumber(Value value) {
+  FloatAttr constant;
+  return matchPattern(value, m_Constant(&constant)) && !constant.getValue().isNaN();
+}
+
 FloatInterval attn::getFloatInterval(Value value) {
   FloatAttr constant;
   if (matchPattern(value, m_Constant(&constant))) {
@@ -57,13 +63,24 @@ FloatInterval attn::getFloatInterval(Value value) {
         FloatInterval x = get(0), y = get(1);
         return getHull({x.low * y.low, x.low * y.high, x.high * y.low, x.high * y.high});
       })
-      .Case<arith::MinimumFOp, arith::MinNumFOp>([&](Operation *) {
+      .Case([&](arith::MinimumFOp) {
         FloatInterval x = get(0), y = get(1);
         return FloatInterval{std::min(x.low, y.low), std::min(x.high, y.high)};
       })
-      .Case<arith::MaximumFOp, arith::MaxNumFOp>([&](Operation *) {
+      .Case([&](arith::MaximumFOp) {
         FloatInterval x = get(0), y = get(1);
         return FloatInterval{std::max(x.low, y.low), std::max(x.high, y.high)};
+      })
+      // Where one is no number these are the other, which bounds them only if it is known to be one.
+      .Case([&](arith::MinNumFOp) {
+        FloatInterval x = get(0), y = get(1);
+        double high = isNumber(op->getOperand(1)) ? y.high : std::max(x.high, y.high);
+        return FloatInterval{std::min(x.low, y.low), high};
+      })
+      .Case([&](arith::MaxNumFOp) {
+        FloatInterval x = get(0), y = get(1);
+        double low = isNumber(op->getOperand(1)) ? y.low : std::min(x.low, y.low);
+        return FloatInterval{low, std::max(x.high, y.high)};
       })
       .Case([&](math::ClampFOp) {
         FloatInterval x = get(0), low = get(1), high = get(2);

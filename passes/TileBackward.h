@@ -1,0 +1,84 @@
+//===- TileBackward.h - what the backward kernels have in common -*- C++ -*-===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// FlashAttention-2 (Dao 2023): a block of the grid keeps block_n keys and streams the queries of all heads of
+// its group in blocks of block_m. Per tile of the score matrix, with x = scale * q k^T:
+//
+//   s = score(x)   p = exp(s - lse)   d_s = p * (d_out v^T - delta)   d_x = gradient(d_s, x)
+//   d_value += p^T d_out   d_key += scale * d_x^T q   d_query += scale * d_x k
+//
+// p and d_x are left operands with rows and columns exchanged, so they go through shared memory; there the
+// rounded p waits for d_s, too. The sums of d_query of all blocks of keys meet in an f32 workspace, by atomic
+// additions; a second kernel rounds them.
+//
+// Where results may not depend on the order of additions, that kernel leaves d_query out, and another one
+// keeps block_m queries and streams the keys.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_PASSES_TILEBACKWARD_H
+#define ATTN_PASSES_TILEBACKWARD_H
+
+#include "passes/TileKernel.h"
+
+namespace attn {
+
+/// What the kernels have in common: inputs and results, and the work on one tile of scores.
+class BackwardKernel : public OnlineTileKernel {
+protected:
+  /// Declares the inputs; results are declared by the kernels.
+  BackwardKernel(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, llvm::StringRef name,
+                 const TileLoweringOptions &options);
+  /// Declares the next result that the kernel writes, and those of all captures, which come last.
+  mlir::Value addResult(llvm::StringRef name);
+  void addCaptureGradients();
+  void replaceResults();
+
+  /// Around the blocks of one head: sums of the gradients of captures that are the same for a whole head.
+  void beginHead();
+  void endHead();
+
+  /// lse, +inf for rows without a key or a query: their probabilities are 0 then.
+  void loadRowLse(mlir::ValueRange place, mlir::Value rows);
+  mlir::Value isKept(mlir::Value queryIndex, mlir::Value keyIndex);
+  /// exp(score - lse).
+  mlir::Value getProbability(mlir::Value score, mlir::Value lse);
+  /// Turns q k^T into probabilities and d_out v^T into d_x, in place.
+  void differentiateTile(mlir::Value queryBegin, bool isMasked);
+  void scaleFragment(mlir::Value fragment, double factor);
+
+  mlir::ImplicitLocOpBuilder &host;
+  mlir::Value lse, delta, dOut;
+  // The head, and the block of keys that the tile is of.
+  mlir::Value batch, head, kvHead, begin;
+  mlir::Value scores, dScores, rowLse, rowDelta;
+
+private:
+  /// The gradient of a capture at an index that is the same for a whole head.
+  struct HeadSum {
+    mlir::Value sum, buffer;
+    llvm::SmallVector<mlir::Value> indices;
+  };
+
+  mlir::Value getGradientBuffer(AccumulateGradientOp gradient);
+  RegionInlining getGradientInlining(mlir::Value keep);
+  mlir::Value evaluateForHead(mlir::Value regionValue);
+
+  /// The last results of the operation, as buffers of the host; a d_query that is summed comes before them.
+  llvm::SmallVector<mlir::Value> hostResults, captureGradients;
+  llvm::DenseMap<mlir::Operation *, HeadSum> headSums;
+};
+
+/// The kernels by kind: fused and dkdv, and dq. They append the host's work.
+void buildKeyKernel(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, llvm::StringRef name,
+                    const TileLoweringOptions &options);
+void buildQueryKernel(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, llvm::StringRef name,
+                      const TileLoweringOptions &options);
+
+} // namespace attn
+
+#endif // ATTN_PASSES_TILEBACKWARD_H

@@ -1,0 +1,273 @@
+//===- TileBackwardKeys.cpp - the kernel of the kinds fused and dkdv ---------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A block of the grid keeps block_n keys and streams the queries of all heads of its group.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/TileBackward.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace attn;
+using namespace attn::tile;
+
+namespace {
+class KeyKernel : public BackwardKernel {
+public:
+  KeyKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
+            const TileLoweringOptions &options);
+  void build();
+
+private:
+  Value allocateQuerySum();
+  bool sumsQuery() { return op.getKind() == KernelKind::fused; }
+  void allocateStorage();
+  void copyBlock(Value queryBegin, Value stage);
+  void step(const StreamedBlock &block);
+  void subtractLargeLse();
+  void computeProbabilities(Value queryBegin, bool isMasked);
+
+  /// Whether the probabilities wait in shared memory, rounded, for the gradients of the scores: there are not
+  /// registers enough for both. Not where a region needs the scores, too, or nothing is rounded.
+  bool roundsProbabilities() { return op.getScore().empty() && !elementType.isF32(); }
+
+  Value querySum; // of the host
+  Value dQuerySum, dKeyOut, dValueOut;
+  Value isRagged;
+  // Storage.
+  Value keyTile, valueTile, queryRing, dOutRing, probabilitiesTile, dScoresTile;
+  Value probabilities, dKey, dValue, dQuery;
+};
+} // namespace
+
+KeyKernel::KeyKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
+                     const TileLoweringOptions &options)
+    : BackwardKernel(host, op, name, options) {
+  if (sumsQuery()) {
+    querySum = allocateQuerySum();
+    dQuerySum = addParameter(querySum, "d_query_sum");
+  }
+  dKeyOut = addResult("d_key");
+  dValueOut = addResult("d_value");
+  addCaptureGradients();
+}
+
+/// A zeroed f32 number for each element of the blocks of queries, in whatever order their fragments have.
+Value KeyKernel::allocateQuerySum() {
+  auto size = [&](int64_t position) -> Value { return tensor::DimOp::create(host, op.getQuery(), position); };
+  Value numBlocks =
+      arith::CeilDivSIOp::create(host, size(2), arith::ConstantIndexOp::create(host, blockM()).getResult());
+  int64_t dynamic = ShapedType::kDynamic;
+  auto type = MemRefType::get({dynamic, dynamic, dynamic, blockM() * paddedHeadDim}, host.getF32Type());
+  Value sum = memref::AllocOp::create(host, type, ValueRange{size(0), size(1), numBlocks});
+  named(sum, "d_query_sum");
+  fillWithZero(host, sum);
+  return sum;
+}
+
+void KeyKernel::allocateStorage() {
+  int64_t stages = op.getSchedule().getStages();
+  keyTile = sharedTile("key_tile", blockN(), paddedHeadDim, elementType);
+  valueTile = sharedTile("value_tile", blockN(), paddedValueDim, elementType);
+  queryRing = sharedRing("query_ring", stages, blockM(), paddedHeadDim, elementType);
+  dOutRing = sharedRing("d_out_ring", stages, blockM(), paddedValueDim, elementType);
+  probabilitiesTile = sharedTile("probabilities_tile", blockM(), blockN(), elementType);
+  dScoresTile = sharedTile("d_scores_tile", blockM(), blockN(), elementType);
+  FragmentType scoresType = accumulatorType(blockM(), blockN(), queryGrid);
+  scores = fragment("scores", scoresType);
+  if (roundsProbabilities())
+    probabilities = fragment("probabilities", scoresType);
+  else
+    dScores = fragment("d_scores", scoresType);
+  rowLse = fragment("row_lse", scoresType.getRowsType());
+  rowDelta = fragment("row_delta", scoresType.getRowsType());
+  dKey = fragment("d_key_sum", accumulatorType(blockN(), paddedHeadDim, keyGrid));
+  dValue = fragment("d_value_sum", accumulatorType(blockN(), paddedValueDim, keyGrid));
+  if (sumsQuery())
+    dQuery = fragment("d_query", accumulatorType(blockM(), paddedHeadDim, queryGrid));
+}
+
+//===----------------------------------------------------------------------===//
+// One tile
+//===----------------------------------------------------------------------===//
+
+/// The product that the multiply-add of computeProbabilities takes lse from is rounded, which with a large
+/// lse would give exponents far above 0. There the difference is taken first, of scores as the forward
+/// rounded them; what is left to getProbability is an lse of 0.
+void KeyKernel::subtractLargeLse() {
+  double scale = op.getScaleOrDefault();
+  if (scale == 0)
+    return;
+  auto compare = [&](arith::CmpFPredicate predicate, Value lse, double number) -> Value {
+    return arith::CmpFOp::create(b, predicate, math::AbsFOp::create(b, lse), f32(number));
+  };
+  Value areLarge = any(rowLse, [&](ValueRange elements) -> Value {
+    return arith::AndIOp::create(b, compare(arith::CmpFPredicate::OGT, elements[0], 0x1p25),
+                                 compare(arith::CmpFPredicate::ONE, elements[0], INFINITY));
+  });
+  ifThen(named(areLarge, "are_large"), [&] {
+    map(rowLse, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      Value score = arith::MulFOp::create(b, elements[1], f32(scale));
+      Value difference = arith::SubFOp::create(b, score, elements[0]);
+      return {arith::MulFOp::create(b, difference, f32(1 / scale))};
+    });
+    map({}, rowLse, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      Value isEmpty = compare(arith::CmpFPredicate::OEQ, elements[0], INFINITY);
+      return {arith::SelectOp::create(b, isEmpty, elements[0], f32(0))};
+    });
+  });
+}
+
+/// Turns q k^T into probabilities, in place.
+void KeyKernel::computeProbabilities(Value queryBegin, bool isMasked) {
+  map(rowLse, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+    // One multiply-add an element.
+    Value lse = arith::MulFOp::create(b, arith::NegFOp::create(b, elements[0]), f32(llvm::numbers::log2e));
+    Value exponent =
+        math::FmaOp::create(b, elements[1], f32(op.getScaleOrDefault() * llvm::numbers::log2e), lse);
+    Value p = math::Exp2Op::create(b, exponent, arith::FastMathFlags::afn);
+    if (!isMasked)
+      return {p};
+    Value keep = isKept(named(add(queryBegin, indices[0]), "q_idx"), named(add(begin, indices[1]), "kv_idx"));
+    return {arith::SelectOp::create(b, keep, p, f32(0))};
+  });
+}
+
+/// Starts copying a block of queries and of their output gradients; none where it begins past the last query.
+void KeyKernel::copyBlock(Value queryBegin, Value stage) {
+  ifThen(isLess(queryBegin, qLen), [&] {
+    copyRows(query, batch, head, queryBegin, qLen, ringSlot(queryRing, stage, "query_tile"));
+    copyRows(dOut, batch, head, queryBegin, qLen, ringSlot(dOutRing, stage, "d_out_tile"));
+  });
+  CopyCommitOp::create(b);
+}
+
+void KeyKernel::step(const StreamedBlock &block) {
+  bool isSingle = op.getSchedule().getStages() == 1;
+  Value stage = isSingle ? index(0) : block.stage;
+  Value queryTile = ringSlot(queryRing, stage, "query_tile"),
+        dOutTile = ringSlot(dOutRing, stage, "d_out_tile");
+  Value masked = block.masked ? arith::OrIOp::create(b, block.masked, isRagged).getResult() : isRagged;
+  Value rows = named(sub(qLen, block.begin), "q_rows");
+  SmallVector<Value> place{batch, head, block.begin};
+  // The block is there; all threads are done with the probabilities and gradients of the one before.
+  CopyWaitOp::create(b, 0);
+  gpu::BarrierOp::create(b);
+
+  loadRowLse(place, rows);
+  FillOp::create(b, scores, f32(0));
+  mma(scores, queryTile, keyTile, /*transposeA=*/false, /*transposeB=*/true);
+  if (roundsProbabilities()) {
+    subtractLargeLse();
+    ifThenElse(
+        masked, [&] { computeProbabilities(block.begin, true); },
+        [&] { computeProbabilities(block.begin, false); });
+    StoreSharedOp::create(b, scores, probabilitiesTile);
+    LoadRowsOp::create(b, delta, place, rows, f32(0), rowDelta);
+    FillOp::create(b, scores, f32(0));
+    mma(scores, dOutTile, valueTile, /*transposeA=*/false, /*transposeB=*/true);
+    LoadSharedOp::create(b, probabilitiesTile, probabilities);
+    auto differentiate = [&](bool isMasked) {
+      map({probabilities, rowDelta}, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+        // The operands come in the order of their layouts: the accumulator of the ins, its rows, the outs.
+        Value p = elements[0],
+              dS = arith::MulFOp::create(b, p, arith::SubFOp::create(b, elements[2], elements[1]));
+        if (!isMasked)
+          return {dS};
+        // What a dropped pair has for a value may be infinite.
+        Value isDropped = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, p, f32(0));
+        return {arith::SelectOp::create(b, isDropped, f32(0), dS)};
+      });
+    };
+    ifThenElse(masked, [&] { differentiate(true); }, [&] { differentiate(false); });
+    StoreSharedOp::create(b, scores, dScoresTile);
+  } else {
+    LoadRowsOp::create(b, delta, place, rows, f32(0), rowDelta);
+    FillOp::create(b, dScores, f32(0));
+    mma(dScores, dOutTile, valueTile, /*transposeA=*/false, /*transposeB=*/true);
+    ifThenElse(
+        masked, [&] { differentiateTile(block.begin, true); },
+        [&] { differentiateTile(block.begin, false); });
+    StoreSharedOp::create(b, scores, probabilitiesTile);
+    StoreSharedOp::create(b, dScores, dScoresTile);
+  }
+  gpu::BarrierOp::create(b);
+
+  // Later than at the top of the loop: the products above would wait for the same shared memory.
+  if (!isSingle)
+    copyBlock(block.next, sub(index(1), block.stage));
+  mma(dValue, probabilitiesTile, dOutTile, /*transposeA=*/true);
+  mma(dKey, dScoresTile, queryTile, /*transposeA=*/true);
+  if (isSingle) {
+    gpu::BarrierOp::create(b);
+    copyBlock(block.next, stage);
+  }
+  if (!sumsQuery())
+    return;
+  FillOp::create(b, dQuery, f32(0));
+  mma(dQuery, dScoresTile, keyTile);
+  place.back() = named(arith::DivSIOp::create(b, block.begin, index(blockM())), "q_block");
+  AtomicAddOp::create(b, dQuery, dQuerySum, place, rows, /*opaque=*/true);
+}
+
+void KeyKernel::build() {
+  allocateStorage();
+  Value numBlocks = named(ceilDiv(kvLen, blockN()), "num_blocks");
+  Value work = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  // The first blocks first: under a causal mask they have the most queries.
+  Value block = takeDigit(work, numBlocks, "block");
+  kvHead = takeDigit(work, kvHeads, "kv_head");
+  batch = named(work, "batch");
+  begin = named(mul(block, index(blockN())), "kv_begin");
+  Value end = named(arith::MinSIOp::create(b, add(begin, index(blockN())), kvLen), "kv_end");
+  isRagged = named(isLess(kvLen, add(begin, index(blockN()))), "is_ragged");
+
+  copyRows(key, batch, kvHead, begin, kvLen, keyTile);
+  copyRows(value, batch, kvHead, begin, kvLen, valueTile);
+  FillOp::create(b, dKey, f32(0));
+  FillOp::create(b, dValue, f32(0));
+  auto heads = scf::ForOp::create(b, index(0), group, index(1));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(heads.getBody());
+    head = named(add(mul(kvHead, group), heads.getInductionVar()), "head");
+    beginHead();
+    forEachVisitedBlock(
+        evaluateRanges(batch, head, begin, end), {"q", index(0), qLen, blockM()},
+        [&](Value first, Value stage) {
+          // All threads are done with the tiles of the head before.
+          gpu::BarrierOp::create(b);
+          copyBlock(first, op.getSchedule().getStages() == 1 ? index(0) : stage);
+        },
+        [&](const StreamedBlock &block) { step(block); });
+    endHead();
+  }
+  CopyWaitOp::create(b, 0);
+  scaleFragment(dKey, op.getScaleOrDefault());
+  Value rows = named(sub(kvLen, begin), "kv_rows");
+  // Through the tiles of the keys and values, which nobody reads any more.
+  StoreOp::create(b, dKey, keyTile, dKeyOut, ValueRange{batch, kvHead, begin}, rows, options.aligned);
+  StoreOp::create(b, dValue, valueTile, dValueOut, ValueRange{batch, kvHead, begin}, rows, options.aligned);
+  launch(getNumBlocks(host, op.getKey(), blockN()));
+  replaceResults();
+  if (sumsQuery()) {
+    StringRef function = op->getParentOfType<FunctionOpInterface>().getName();
+    roundQuerySum(host, op, querySum, cast<FragmentType>(dQuery.getType()), (function + "_d_query").str(),
+                  options);
+  }
+}
+
+void attn::buildKeyKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
+                          const TileLoweringOptions &options) {
+  KeyKernel(host, op, name, options).build();
+}
