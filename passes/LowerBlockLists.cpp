@@ -14,6 +14,7 @@
 #include "passes/BufferTypes.h"
 #include "passes/NarrowIndices.h"
 #include "passes/Passes.h"
+#include "passes/WorkIndex.h"
 
 using namespace mlir;
 using namespace attn;
@@ -67,12 +68,7 @@ void BlockListsLowering::forEachBlock(unsigned channel, function_ref<Value(const
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(forall.getBody());
   Value work = forall.getInductionVar(0);
-  auto takeDigit = [&](Value base) -> Value {
-    Value digit = arith::RemSIOp::create(b, work, base);
-    work = arith::DivSIOp::create(b, work, base);
-    return digit;
-  };
-  Value line = takeDigit(numLines), head = takeDigit(sizes[1]), batch = work;
+  Value line = takeDigit(b, work, numLines), head = takeDigit(b, work, sizes[1]), batch = work;
   auto loop = scf::ForOp::create(b, index(0), numBlocks, one, ValueRange{mul(numBlocks, index(2))});
   b.setInsertionPointToStart(loop.getBody());
   Value block = sub(sub(numBlocks, one), loop.getInductionVar());

@@ -19,6 +19,7 @@
 #include "passes/NarrowIndices.h"
 #include "passes/Passes.h"
 #include "passes/RegionUtils.h"
+#include "passes/WorkIndex.h"
 
 using namespace mlir;
 using namespace attn;
@@ -101,16 +102,11 @@ void OnlineLowering::forEachWorkItem(Value heads, Value length, int64_t blockSiz
   b.setInsertionPointToStart(forall.getBody());
 
   Value work = forall.getInductionVar(0);
-  auto takeDigit = [&](Value base) -> Value {
-    Value digit = arith::RemSIOp::create(b, work, base);
-    work = arith::DivSIOp::create(b, work, base);
-    return digit;
-  };
   WorkItem item;
   if (splits > 1)
-    item.split = takeDigit(numSplits);
-  Value block = takeDigit(numBlocks);
-  item.head = takeDigit(heads);
+    item.split = takeDigit(b, work, numSplits);
+  Value block = takeDigit(b, work, numBlocks);
+  item.head = takeDigit(b, work, heads);
   item.batch = work;
   block = arith::SubIOp::create(b, arith::SubIOp::create(b, numBlocks, t.index(1)), block);
   item.begin = arith::MulIOp::create(b, block, t.index(blockSize));

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/BufferTypes.h"
 #include "passes/ChooseSchedule.h"
+#include "passes/WorkIndex.h"
 
 using namespace mlir;
 using namespace attn;
@@ -105,9 +106,7 @@ void TileKernel::ifThenElse(Value condition, function_ref<void()> body, function
 }
 
 Value TileKernel::takeDigit(Value &work, Value base, StringRef name) {
-  Value digit = named(arith::RemSIOp::create(b, work, base), name);
-  work = arith::DivSIOp::create(b, work, base);
-  return digit;
+  return named(attn::takeDigit(b, work, base), name);
 }
 
 void TileKernel::ifThen(Value condition, function_ref<void()> body) {

@@ -96,25 +96,26 @@ static double getSpread(std::vector<double> values) {
 /// What is made anew for each benchmark, so that one case's tensors do not stay in memory during the next.
 using MakeRun = std::function<llvm::Expected<BenchRun>()>;
 
+static void fail(benchmark::State &state, llvm::Error error) {
+  anyFailed = true;
+  state.SkipWithError(llvm::toString(std::move(error)).c_str());
+}
+
 static void runGpuBenchmark(benchmark::State &state, const MakeRun &makeRun) {
-  auto fail = [&](llvm::Error error) {
-    anyFailed = true;
-    state.SkipWithError(llvm::toString(std::move(error)).c_str());
-  };
   llvm::Expected<BenchRun> run = makeRun();
   if (!run)
-    return fail(run.takeError());
+    return fail(state, run.takeError());
   std::vector<double> seconds;
   for (auto _ : state) {
     llvm::Expected<double> time = run->time();
     if (!time)
-      return fail(time.takeError());
+      return fail(state, time.takeError());
     seconds.push_back(*time);
     state.SetIterationTime(*time);
   }
   llvm::Expected<double> launch = run->timeLaunch();
   if (!launch)
-    return fail(launch.takeError());
+    return fail(state, launch.takeError());
   state.counters["TFLOP/s"] = run->getFlops() / getMedian(seconds) * 1e-12;
   state.counters["median_ms"] = 1e3 * getMedian(seconds);
   state.counters["spread%"] = 100 * getSpread(seconds);
@@ -123,24 +124,20 @@ static void runGpuBenchmark(benchmark::State &state, const MakeRun &makeRun) {
 
 static void runBenchmark(benchmark::State &state, const MakeRun &makeRun, const MakeRun &makeFull,
                          const ProgramOptions &options) {
-  auto fail = [&](llvm::Error error) {
-    anyFailed = true;
-    state.SkipWithError(llvm::toString(std::move(error)).c_str());
-  };
   llvm::Expected<BenchRun> run = makeRun();
   if (!run)
-    return fail(run.takeError());
+    return fail(state, run.takeError());
   std::optional<BenchRun> full;
   if (makeFull) {
     llvm::Expected<BenchRun> made = makeFull();
     if (!made)
-      return fail(made.takeError());
+      return fail(state, made.takeError());
     full = std::move(*made);
   }
   llvm::Expected<FmaPeak> peak =
       FmaPeak::create(run->getComputeType().getContext(), run->getComputeType(), options);
   if (!peak)
-    return fail(peak.takeError());
+    return fail(state, peak.takeError());
 
   double numThreads = options.getNumThreads();
   std::vector<double> seconds, peaks, fractions, ratios;

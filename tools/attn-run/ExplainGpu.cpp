@@ -191,38 +191,29 @@ struct PlanPrinter {
 
 llvm::Error attn::printLaunchPlan(llvm::raw_ostream &os, const EntryPoint &entry, const SizeResolver &sizes,
                                   TargetAttr target, const ProgramOptions &options) {
-  llvm::Expected<std::optional<GpuMachine>> machine = getGpuMachine(options);
-  if (!machine)
-    return machine.takeError();
-  llvm::Expected<LaunchPlan> plan = makeLaunchPlan(entry, **machine, options.lowering);
-  if (!plan)
-    return plan.takeError();
-  llvm::Expected<CallTensors> tensors = CallTensors::create(*plan, sizes);
-  if (!tensors)
-    return tensors.takeError();
-  llvm::Expected<std::shared_ptr<KernelCompiler>> compiler = getKernelCompiler();
-  if (!compiler)
-    return compiler.takeError();
+  llvm::Expected<PlannedCall> call = PlannedCall::create(entry, sizes, options);
+  if (!call)
+    return call.takeError();
+  const auto &[machine, plan, tensors, compiler] = *call;
 
   os << "\nlaunch plan\n";
-  PlanPrinter printer{*plan, *tensors, **machine, getGpuPeak(target.getArch()), Table(os)};
-  for (const Requirement &requirement : plan->requirements) {
-    StatusOr<int64_t> holds =
-        evaluate(requirement.condition, tensors->getContext((*machine)->multiprocessors));
+  PlanPrinter printer{plan, tensors, machine, getGpuPeak(target.getArch()), Table(os)};
+  for (const Requirement &requirement : plan.requirements) {
+    StatusOr<int64_t> holds = evaluate(requirement.condition, tensors.getContext(machine.multiprocessors));
     if (!holds.ok() || !*holds)
       printer.table.row("refused") << requirement.message << '\n';
   }
   const VariantSpec *taken = nullptr;
-  for (const VariantSpec &variant : plan->variants) {
+  for (const VariantSpec &variant : plan.variants) {
     llvm::raw_ostream &row = printer.table.row("variant");
     row << variant.name;
-    StatusOr<int64_t> holds = evaluate(variant.condition, tensors->getContext((*machine)->multiprocessors));
+    StatusOr<int64_t> holds = evaluate(variant.condition, tensors.getContext(machine.multiprocessors));
     if (!taken && holds.ok() && *holds) {
       taken = &variant;
       row << ", taken here";
     }
     if (variant.condition != Expr(1))
-      row << ", if " << toString(variant.condition, *plan);
+      row << ", if " << toString(variant.condition, plan);
     row << '\n';
   }
   if (!taken)
@@ -231,7 +222,7 @@ llvm::Error attn::printLaunchPlan(llvm::raw_ostream &os, const EntryPoint &entry
   for (const LaunchSpec &launch : taken->launches) {
     if (llvm::Error error = printer.printLaunch(launch))
       return error;
-    printer.printRegisters(launch, **compiler);
+    printer.printRegisters(launch, *compiler);
   }
   for (const WorkspaceSpec &workspace : taken->workspaces) {
     llvm::Expected<double> bytes = printer.printWorkspace(workspace);

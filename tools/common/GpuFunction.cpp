@@ -36,7 +36,8 @@ llvm::Expected<LaunchPlan> attn::makeLaunchPlan(const EntryPoint &entry, const G
   return lowerToLaunchPlan(copy, machine, options);
 }
 
-llvm::Expected<std::shared_ptr<KernelCompiler>> attn::getKernelCompiler() {
+/// The compiler of kernels with the cache that the environment names, one a process.
+static llvm::Expected<std::shared_ptr<KernelCompiler>> getKernelCompiler() {
   static const StatusOr<std::shared_ptr<KernelCompiler>> compiler =
       []() -> StatusOr<std::shared_ptr<KernelCompiler>> {
     StatusOr<Environment> environment = readEnvironment();
@@ -91,6 +92,23 @@ llvm::Expected<CallTensors> CallTensors::create(const LaunchPlan &plan,
   return std::move(call);
 }
 
+llvm::Expected<PlannedCall> PlannedCall::create(const EntryPoint &entry, const SizeResolver &sizes,
+                                                const ProgramOptions &options) {
+  llvm::Expected<std::optional<GpuMachine>> machine = getGpuMachine(options);
+  if (!machine)
+    return machine.takeError();
+  llvm::Expected<LaunchPlan> plan = makeLaunchPlan(entry, **machine, options.lowering);
+  if (!plan)
+    return plan.takeError();
+  llvm::Expected<CallTensors> tensors = CallTensors::create(*plan, sizes);
+  if (!tensors)
+    return tensors.takeError();
+  llvm::Expected<std::shared_ptr<KernelCompiler>> compiler = getKernelCompiler();
+  if (!compiler)
+    return compiler.takeError();
+  return PlannedCall{std::move(**machine), std::move(*plan), std::move(*tensors), std::move(*compiler)};
+}
+
 //===----------------------------------------------------------------------===//
 // On a GPU
 //===----------------------------------------------------------------------===//
@@ -109,25 +127,16 @@ struct GpuState {
 
 llvm::Expected<GpuFunction> GpuFunction::compile(const EntryPoint &entry, const SizeResolver &sizes,
                                                  const ProgramOptions &options) {
-  llvm::Expected<std::optional<GpuMachine>> machine = getGpuMachine(options);
-  if (!machine)
-    return machine.takeError();
-  llvm::Expected<LaunchPlan> plan = makeLaunchPlan(entry, **machine, options.lowering);
-  if (!plan)
-    return plan.takeError();
-  llvm::Expected<CallTensors> tensors = CallTensors::create(*plan, sizes);
-  if (!tensors)
-    return tensors.takeError();
-  llvm::Expected<std::shared_ptr<KernelCompiler>> compiler = getKernelCompiler();
-  if (!compiler)
-    return compiler.takeError();
-  StatusOr<std::shared_ptr<GpuRuntime>> runtime = GpuRuntime::create(*compiler);
+  llvm::Expected<PlannedCall> call = PlannedCall::create(entry, sizes, options);
+  if (!call)
+    return call.takeError();
+  StatusOr<std::shared_ptr<GpuRuntime>> runtime = GpuRuntime::create(call->compiler);
   if (!runtime.ok())
     return toError(runtime.getStatus());
-  auto executable = GpuExecutable::create(*runtime, std::move(*plan), *options.gpu);
+  auto executable = GpuExecutable::create(*runtime, std::move(call->plan), *options.gpu);
   if (!executable.ok())
     return toError(executable.getStatus());
-  StatusOr<size_t> variant = (*executable)->selectVariant(tensors->parameters, tensors->results);
+  StatusOr<size_t> variant = (*executable)->selectVariant(call->tensors.parameters, call->tensors.results);
   if (!variant.ok())
     return toError(variant.getStatus());
   if (Status status = (*executable)->compile(*variant); !status.ok())

@@ -20,9 +20,6 @@ namespace attn {
 llvm::Expected<LaunchPlan> makeLaunchPlan(const EntryPoint &entry, const GpuMachine &machine,
                                           const LoweringSettings &lowering);
 
-/// The compiler of kernels with the cache that the environment names, one a process.
-llvm::Expected<std::shared_ptr<KernelCompiler>> getKernelCompiler();
-
 /// The tensors of a call as the runtime sees them, all contiguous.
 class CallTensors {
 public:
@@ -40,6 +37,17 @@ public:
 private:
   void add(std::vector<TensorRef> &tensors, ElementType type, llvm::ArrayRef<int64_t> shape);
   std::vector<std::unique_ptr<int64_t[]>> storage; // of sizes and strides
+};
+
+/// What a call on the machine of the options, which need not be here, begins with.
+struct PlannedCall {
+  static llvm::Expected<PlannedCall> create(const EntryPoint &entry, const SizeResolver &sizes,
+                                            const ProgramOptions &options);
+
+  GpuMachine machine;
+  LaunchPlan plan;
+  CallTensors tensors;
+  std::shared_ptr<KernelCompiler> compiler;
 };
 
 /// A call whose tensors are on the device.
