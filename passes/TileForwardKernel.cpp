@@ -1,0 +1,304 @@
+//===- TileForwardKernel.cpp - what the forward kernels of a GPU share -------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/TileForwardKernel.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/ScoreBounds.h"
+
+using namespace mlir;
+using namespace attn;
+using namespace attn::tile;
+
+ForwardTileKernel::ForwardTileKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
+                                     const TileLoweringOptions &options)
+    : OnlineTileKernel(host, op, name, options), host(host), scale(op.getScaleOrDefault()) {
+  takeFactors();
+  approximateTanh();
+}
+
+//===----------------------------------------------------------------------===//
+// What is known of the score region
+//===----------------------------------------------------------------------===//
+
+/// Sums of exponentials of 2 up to this one are far from the ends of f32.
+static constexpr double kMaxExponent = 80;
+
+/// The constant that `value` is `factor` times; 1 without one.
+static double takeFactor(Value value, Value &factor) {
+  factor = value;
+  Operation *op = value.getDefiningOp();
+  FloatAttr constant;
+  if (!isa_and_nonnull<arith::MulFOp, arith::DivFOp>(op) ||
+      !matchPattern(op->getOperand(1), m_Constant(&constant)) || !constant.getType().isF32())
+    return 1;
+  double number = constant.getValueAsDouble();
+  factor = op->getOperand(0);
+  return isa<arith::MulFOp>(op) ? number : 1 / number;
+}
+
+/// A constant that the score region multiplies its argument by goes into the scale, and one that it
+/// multiplies its result by into the exponent: neither costs an instruction then. The scale and an addition
+/// become one instruction.
+void ForwardTileKernel::takeFactors() {
+  if (op.getScore().empty()) {
+    if (scale > 0)
+      scoreFactor = scale;
+    return;
+  }
+  auto isUsable = [](double factor) { return factor >= 0x1p-60 && factor <= 0x1p60; };
+  Block &region = op.getScore().front();
+  Value argument = region.getArgument(0), source;
+  while (argument.hasOneUse()) {
+    Operation *user = *argument.user_begin();
+    double factor = user->getNumResults() == 1 ? takeFactor(user->getResult(0), source) : 1;
+    if (user->getNumResults() != 1 || source != argument || !isUsable(std::abs(scale * factor)))
+      break;
+    scale *= factor;
+    user->getResult(0).replaceAllUsesWith(argument);
+    user->erase();
+  }
+  if (argument.hasOneUse() && isa<arith::AddFOp, arith::SubFOp>(*argument.user_begin())) {
+    Operation *user = *argument.user_begin();
+    bool isSub = isa<arith::SubFOp>(user), isFirst = user->getOperand(0) == argument;
+    ImplicitLocOpBuilder builder(user->getLoc(), user);
+    Value factor = arith::ConstantOp::create(
+        builder, builder.getF32FloatAttr(static_cast<float>(isSub && !isFirst ? -scale : scale)));
+    Value other = user->getOperand(isFirst ? 1 : 0);
+    if (isSub && isFirst)
+      other = arith::NegFOp::create(builder, other);
+    user->getResult(0).replaceAllUsesWith(math::FmaOp::create(builder, argument, factor, other));
+    user->erase();
+    scale = 1;
+  }
+  Operation *yield = region.getTerminator();
+  double factor = takeFactor(yield->getOperand(0), source);
+  if (isUsable(factor)) {
+    scoreFactor = factor;
+    yield->setOperand(0, source);
+  }
+  // f16 holds no such exponentials, and in f32 the rounding of the exponents would show.
+  FloatInterval bounds = getFloatInterval(yield->getOperand(0));
+  isBounded = elementType.isBF16() &&
+              std::max(-bounds.low, bounds.high) * scoreFactor * llvm::numbers::log2e <= kMaxExponent;
+}
+
+/// tanh(x) is computed by a unit that also computes the exponentials, and is what holds up a kernel with a
+/// soft cap. Where `afn` allows an approximation, blocks of small scores get a polynomial, with a relative
+/// error of 3.0e-4 up to |x| = 0.8; that of tanh.approx is 4.9e-4.
+void ForwardTileKernel::approximateTanh() {
+  if (op.getScore().empty())
+    return;
+  auto isApproximate = [](Operation *user) {
+    auto tanh = dyn_cast<math::TanhOp>(user);
+    return tanh && bitEnumContainsAll(tanh.getFastmath(), arith::FastMathFlags::afn);
+  };
+  Value argument = op.getScore().getArgument(0);
+  if (argument.use_empty() || !llvm::all_of(argument.getUsers(), isApproximate))
+    return;
+  nearScore = std::make_unique<Region>();
+  IRMapping mapping;
+  op.getScore().cloneInto(nearScore.get(), mapping);
+  nearBound = 0.8 / std::abs(scale);
+  for (Operation *user : llvm::make_early_inc_range(nearScore->getArgument(0).getUsers())) {
+    // It yields the exponent itself where nothing else is done to it.
+    bool isYielded = isBounded && nearScore->front().getTerminator()->getOperand(0) == user->getResult(0);
+    double factor = isYielded ? scoreFactor * llvm::numbers::log2e : 1;
+    ImplicitLocOpBuilder region(user->getLoc(), user);
+    auto coefficient = [&](double number, int power) -> Value {
+      return arith::ConstantOp::create(
+          region, region.getF32FloatAttr(static_cast<float>(factor * number * std::pow(scale, power))));
+    };
+    Value x = user->getOperand(0), square = arith::MulFOp::create(region, x, x);
+    Value series = math::FmaOp::create(region, square, coefficient(0.09357487, 5), coefficient(-0.324574, 3));
+    series = math::FmaOp::create(region, square, series, coefficient(0.99969676, 1));
+    user->getResult(0).replaceAllUsesWith(arith::MulFOp::create(region, x, series));
+    user->erase();
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Score and mask
+//===----------------------------------------------------------------------===//
+
+/// The query head, the query and the key of a score.
+std::tuple<Value, Value, Value> ForwardTileKernel::getPair(Value keyBegin, ValueRange indices) {
+  Value row = add(begin, indices[0]);
+  Value queryIndex = named(packed ? arith::DivSIOp::create(b, row, packed) : row, "q_idx");
+  Value queryHead = head;
+  if (packed)
+    queryHead = named(add(head, arith::RemSIOp::create(b, row, packed)), "q_head");
+  return {queryHead, queryIndex, named(add(keyBegin, indices[1]), "kv_idx")};
+}
+
+void ForwardTileKernel::applyScore(Value keyBegin) {
+  auto multiply = [&](Value value, double factor) -> Value {
+    return factor == 1 ? value : arith::MulFOp::create(b, value, f32(factor)).getResult();
+  };
+  auto apply = [&](Region &region, double scale, double factor) {
+    map({}, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+      Value score = multiply(elements[0], scale);
+      if (!region.empty()) {
+        auto [queryHead, queryIndex, keyIndex] = getPair(keyBegin, indices);
+        score = inlineScore(region, score, batch, queryHead, queryIndex, keyIndex);
+      }
+      return {multiply(score, factor)};
+    });
+  };
+  double factor = isBounded ? scoreFactor * llvm::numbers::log2e : 1;
+  if (nearScore) {
+    Value isFar = any(scores, [&](ValueRange elements) -> Value {
+      return arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, math::AbsFOp::create(b, elements[0]),
+                                   f32(nearBound));
+    });
+    bool isExponent =
+        isBounded && op.getScore().front().getTerminator()->getOperand(0).getDefiningOp<math::TanhOp>();
+    ifThenElse(
+        named(isFar, "is_far"), [&] { apply(op.getScore(), scale, factor); },
+        [&] { apply(*nearScore, 1, isExponent ? 1 : factor); });
+  } else if (!foldsScale()) {
+    apply(op.getScore(), scale, factor);
+  }
+}
+
+void ForwardTileKernel::keepWhere(function_ref<Value(ValueRange)> isKept) {
+  map({}, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+    return {arith::SelectOp::create(b, isKept(indices), elements[0], f32(-INFINITY))};
+  });
+}
+
+void ForwardTileKernel::applyMask(Value keyBegin) {
+  keepWhere([&](ValueRange indices) {
+    auto [queryHead, queryIndex, keyIndex] = getPair(keyBegin, indices);
+    return inlineMask(batch, queryHead, queryIndex, keyIndex);
+  });
+}
+
+void ForwardTileKernel::applyLength(Value keyBegin) {
+  keepWhere([&](ValueRange indices) { return isLess(named(add(keyBegin, indices[1]), "kv_idx"), kvLen); });
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+void ForwardTileKernel::allocateRows(FragmentType scoresType) {
+  rowMax = fragment("row_max", scoresType.getRowsType());
+  if (!elementType.isF32() && !isBounded)
+    rowShift = fragment("row_shift", scoresType.getRowsType());
+  rowSum = fragment("row_sum", scoresType.getRowsType());
+  blockSum = fragment("block_sum", scoresType.getRowsType());
+  rescale = fragment("rescale", scoresType.getRowsType());
+}
+
+void ForwardTileKernel::initialiseRows() {
+  FillOp::create(b, output, f32(0));
+  FillOp::create(b, rowMax, f32(isBounded ? 0 : -INFINITY));
+  FillOp::create(b, rowSum, f32(0));
+  if (isBounded)
+    FillOp::create(b, rescale, f32(1));
+}
+
+Value ForwardTileKernel::isEmpty(Value rowValue, Value empty) {
+  return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowValue, empty);
+}
+
+Value ForwardTileKernel::getFinite(Value max) {
+  return arith::SelectOp::create(b, isEmpty(max, f32(-INFINITY)), f32(0), max);
+}
+
+Value ForwardTileKernel::exp2(Value exponent) {
+  // The hardware's exp2 has a relative error of 2^-22, far below the rounding of the probabilities to 16
+  // bits or tf32; where they are not rounded the accurate one is called.
+  auto flags = elementType.isF32() && !op.getTf32() ? arith::FastMathFlags::none : arith::FastMathFlags::afn;
+  return math::Exp2Op::create(b, exponent, flags);
+}
+
+void ForwardTileKernel::softmax() {
+  if (isBounded) {
+    map({}, scores,
+        [&](ValueRange, ValueRange elements) -> SmallVector<Value> { return {exp2(elements[0])}; });
+    addBlockSum();
+    return;
+  }
+  map(rowMax, rescale, [&](ValueRange, ValueRange elements) -> SmallVector<Value> { return {elements[0]}; });
+  RowReduceOp::create(b, Combine::max, scores, rowMax, scratch, /*partial=*/false);
+
+  map(rowMax, rescale, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    Value growth = arith::SubFOp::create(b, elements[1], getFinite(elements[0]));
+    return {exp2(arith::MulFOp::create(b, growth, toBase2()))};
+  });
+  exponentiate();
+  addBlockSum();
+}
+
+/// exp2(scores - rowMax), in units of toBase2.
+void ForwardTileKernel::exponentiate() {
+  if (elementType.isF32()) {
+    map(rowMax, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      Value difference = arith::SubFOp::create(b, elements[1], getFinite(elements[0]));
+      return {exp2(arith::MulFOp::create(b, difference, toBase2()))};
+    });
+  } else {
+    // One multiply-add an element. Its product with the maximum is rounded, by the same amount for all of the
+    // row: a factor of all its probabilities. Where that could be large the maximum is subtracted first,
+    // exactly.
+    map(rowMax, rowShift, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      return {arith::MulFOp::create(b, getFinite(elements[0]), toBase2())};
+    });
+    Value areLarge = any(rowShift, [&](ValueRange elements) -> Value {
+      return arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, math::AbsFOp::create(b, elements[0]),
+                                   f32(0x1p26));
+    });
+    ifThen(named(areLarge, "are_large"), [&] {
+      map(rowMax, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+        return {arith::SubFOp::create(b, elements[1], getFinite(elements[0]))};
+      });
+      FillOp::create(b, rowShift, f32(0));
+    });
+    map(rowShift, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      return {exp2(math::FmaOp::create(b, elements[1], toBase2(), arith::NegFOp::create(b, elements[0])))};
+    });
+  }
+}
+
+void ForwardTileKernel::rescaleOutput() {
+  map(rescale, output, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    return {arith::MulFOp::create(b, elements[1], elements[0])};
+  });
+}
+
+/// Adds the probabilities of a block: first to each other, so that there is one addition a block to a sum
+/// that may be long.
+void ForwardTileKernel::addBlockSum() {
+  FillOp::create(b, blockSum, f32(0));
+  RowReduceOp::create(b, Combine::add, scores, blockSum, /*scratch=*/Value(), /*partial=*/true);
+  map({rescale, blockSum}, rowSum, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    return {math::FmaOp::create(b, elements[2], elements[0], elements[1])};
+  });
+}
+
+void ForwardTileKernel::normalise() {
+  RowCombineOp::create(b, Combine::add, rowSum, scratch);
+  // A division a row; a multiplication more does not show in an output rounded to 16 bits.
+  if (!elementType.isF32())
+    map(rowSum, rescale, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      return {arith::DivFOp::create(b, f32(1), elements[0])};
+    });
+  map({rowSum, rescale}, output, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    Value sum = elements[0], o = elements[2];
+    Value normalised = elementType.isF32() ? arith::DivFOp::create(b, o, sum).getResult()
+                                           : arith::MulFOp::create(b, o, elements[1]).getResult();
+    return {arith::SelectOp::create(b, isEmpty(sum, f32(0)), f32(0), normalised)};
+  });
+  map(rowSum, rowMax, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    Value sum = elements[0], max = elements[1];
+    Value logSum = math::LogOp::create(b, sum);
+    Value l = math::FmaOp::create(b, max, f32(scoreFactor), logSum);
+    return {arith::SelectOp::create(b, isEmpty(sum, f32(0)), f32(-INFINITY), l)};
+  });
+}

@@ -1,0 +1,77 @@
+//===- TileForwardKernel.h - what the forward kernels of a GPU share ---------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_PASSES_TILEFORWARDKERNEL_H
+#define ATTN_PASSES_TILEFORWARDKERNEL_H
+
+#include "passes/TileKernel.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace attn {
+
+/// A forward kernel of any schedule family: how a block of scores becomes probabilities, and what is known of
+/// a row in between. The families load tiles, multiply them and order all that in their own ways.
+class ForwardTileKernel : public OnlineTileKernel {
+protected:
+  ForwardTileKernel(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, llvm::StringRef name,
+                    const TileLoweringOptions &options);
+
+  /// Declares what a row keeps from block to block, for `scores` of a type.
+  void allocateRows(tile::FragmentType scoresType);
+  void initialiseRows();
+
+  /// Scale and score region of the keys from `keyBegin` on. What is left for the exponent is `toBase2`.
+  void applyScore(mlir::Value keyBegin);
+  /// Drops the pairs that the mask region, and those that the key length excludes.
+  void applyMask(mlir::Value keyBegin);
+  void applyLength(mlir::Value keyBegin);
+
+  /// Turns scores into probabilities; updates the maximum and the sum of each row. The output is to be
+  /// multiplied by `rescale` then, unless the scores are bounded.
+  void softmax();
+  void exponentiate();
+  void addBlockSum();
+  void rescaleOutput();
+  /// Makes `output` the output, and `rowMax` lse.
+  void normalise();
+
+  /// Whether scores stay q k^T, and the scale is a factor of the exponent.
+  bool foldsScale() { return op.getScore().empty() && scale > 0; }
+  mlir::Value exp2(mlir::Value exponent);
+  /// `max`, but 0 for a row without a key so far: -inf - -inf would be a NaN.
+  mlir::Value getFinite(mlir::Value max);
+  /// What scores are multiplied by to be exponents of 2.
+  mlir::Value toBase2() { return f32(scoreFactor * llvm::numbers::log2e); }
+  mlir::Value isEmpty(mlir::Value rowValue, mlir::Value empty);
+
+  mlir::ImplicitLocOpBuilder &host;
+  /// What q k^T is multiplied by before the score region, and the numbers in `scores` to be scores.
+  double scale, scoreFactor = 1;
+  /// Whether the scores are so small that their exponentials need no maximum: `scores` are exponents of 2
+  /// then.
+  bool isBounded = false;
+  // The block of the grid. The rows of its tile are those of `packed` heads, where that is not null.
+  mlir::Value batch, head, kvHead, begin, packed;
+  /// Where warp columns combine what they have of a row; null where there is one.
+  mlir::Value scratch;
+  mlir::Value scores, output, rowMax, rowShift, rowSum, blockSum, rescale;
+
+private:
+  void takeFactors();
+  void approximateTanh();
+  std::tuple<mlir::Value, mlir::Value, mlir::Value> getPair(mlir::Value keyBegin, mlir::ValueRange indices);
+  void keepWhere(llvm::function_ref<mlir::Value(mlir::ValueRange)> isKept);
+
+  /// A score region for |q k^T| <= nearBound, in place of which a cheaper one is right for q k^T itself; may
+  /// be null.
+  std::unique_ptr<mlir::Region> nearScore;
+  double nearBound = 0;
+};
+
+} // namespace attn
+
+#endif // ATTN_PASSES_TILEFORWARDKERNEL_H
