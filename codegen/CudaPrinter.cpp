@@ -289,6 +289,9 @@ std::string FunctionPrinter::getWideName(BlockArgument argument) {
 
 std::string FunctionPrinter::getParameter(BlockArgument argument) {
   std::string name = names.getName(argument).str();
+  // The accelerator reads it where the launch put it: a copy would lie in local memory.
+  if (isa<tile::TensorMapType>(argument.getType()))
+    return "const __grid_constant__ TensorMap " + name;
   auto memref = dyn_cast<MemRefType>(argument.getType());
   // Kernels are given an index in 64 bits, as callers have it; it fits 32.
   if (argument.getType().isIndex() && function.isKernel())
@@ -371,7 +374,10 @@ LogicalResult cuda::printCuda(gpu::GPUModuleOp module, raw_ostream &stream) {
   if (failed(verifyEmittable(module)))
     return failure();
   raw_indented_ostream os(stream);
-  os << "#include \"attn/portable.cuh\"\n";
+  bool hasTensorMaps = llvm::any_of(module.getOps<gpu::GPUFuncOp>(), [](gpu::GPUFuncOp function) {
+    return llvm::any_of(function.getArgumentTypes(), llvm::IsaPred<tile::TensorMapType>);
+  });
+  os << "#include \"attn/" << (hasTensorMaps ? "hopper" : "portable") << ".cuh\"\n";
   os << "using namespace attn;\n";
   for (auto function : module.getOps<gpu::GPUFuncOp>()) {
     os << "\n";

@@ -20,7 +20,8 @@ std::string getScalarType(mlir::Type type);
 /// The same of an element in memory, where an index takes 64 bits.
 std::string getElementType(mlir::Type type);
 
-/// The type of a scalar, memref ("Tensor<bf16, 4>"), shared tile or fragment. Empty if it has none.
+/// The type of a scalar, memref ("Tensor<bf16, 4>"), shared tile or fragment. Empty if it has none: a tensor
+/// map is only ever a parameter of a kernel.
 std::string getType(mlir::Type type);
 
 /// 32 for index.

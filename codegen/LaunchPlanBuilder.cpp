@@ -57,15 +57,19 @@ static std::string getNameOr(Location location, const Twine &fallback) {
   return hint.empty() ? fallback.str() : hint.str();
 }
 
-/// The buffer itself of a view of all of it.
+/// The buffer itself of a view of all of it, or of a map.
 static Value stripCasts(Value buffer) {
-  while (auto cast = buffer.getDefiningOp<memref::CastOp>())
-    buffer = cast.getSource();
+  if (auto cast = buffer.getDefiningOp<memref::CastOp>())
+    return stripCasts(cast.getSource());
+  if (auto map = buffer.getDefiningOp<tile::TensorMapOp>())
+    return stripCasts(map.getBuffer());
   return buffer;
 }
 
-/// Whether a kernel accesses a buffer in 16 bytes at a time.
+/// Whether a kernel accesses a buffer, or what it takes a map of, in 16 bytes at a time.
 static bool isAccessedAligned(Value buffer) {
+  if (isa<tile::TensorMapType>(buffer.getType()))
+    return true;
   return isa<MemRefType>(buffer.getType()) && llvm::any_of(buffer.getUsers(), [](Operation *user) {
            if (auto cast = dyn_cast<memref::CastOp>(user))
              return isAccessedAligned(cast.getResult());
@@ -304,6 +308,14 @@ LogicalResult VariantBuilder::addTakeIf(tile::TakeIfOp op) {
 }
 
 FailureOr<ArgumentSpec> VariantBuilder::getArgument(gpu::LaunchFuncOp op, Value value, Value inKernel) {
+  if (auto map = value.getDefiningOp<tile::TensorMapOp>()) {
+    FailureOr<ArgumentSpec> tensor = getArgument(op, map.getBuffer(), inKernel);
+    if (failed(tensor))
+      return failure();
+    tile::TensorMapType type = map.getType();
+    return ArgumentSpec::tensorMap(*tensor, static_cast<int32_t>(type.getRows()),
+                                   static_cast<int32_t>(type.getColumns()));
+  }
   Value buffer = stripCasts(value);
   bool isAligned = isAccessedAligned(inKernel);
   if (auto it = parameters.find(buffer); it != parameters.end()) {
@@ -407,7 +419,8 @@ LogicalResult VariantBuilder::addLaunch(gpu::LaunchFuncOp op) {
 
 LogicalResult VariantBuilder::visit(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<memref::CastOp, memref::DeallocOp, func::ReturnOp>([](Operation *) { return success(); })
+      .Case<memref::CastOp, memref::DeallocOp, tile::TensorMapOp, func::ReturnOp>(
+          [](Operation *) { return success(); })
       .Case([&](memref::AllocOp alloc) { return addWorkspace(alloc); })
       .Case([&](linalg::FillOp fill) { return addFill(fill); })
       .Case([&](cf::AssertOp assertion) { return addRequirement(assertion); })

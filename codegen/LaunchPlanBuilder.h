@@ -8,14 +8,17 @@
 // A lowered function (`--attn-to-cuda-pipeline`) computes sizes from the dimensions of its parameters and
 // launches kernels:
 //
-//   | in the function                                    | in the plan |
-//   |----------------------------------------------------|-----------------------------------------------------|
-//   | argument                                           | parameter, named by the argument's NameLoc | |
-//   argument with `attn.result = [[0, 0], 4, [0, 2]]`  | result; its sizes are constants or [argument, dim] |
-//   | memref.dim, arith on indices                       | expression | | memref.alloc (named by its NameLoc)
-//   | workspace                                           | | linalg.fill with zero, before the first launch
-//   | `zeroed` of the workspace or result                 | | cf.assert | requirement | | gpu.launch_func |
-//   launch                                              |
+//   | in the function                                    | in the plan                                     |
+//   |----------------------------------------------------|-------------------------------------------------|
+//   | argument                                           | parameter, named by the argument's NameLoc      |
+//   | argument with `attn.result = [[0, 0], 4, [0, 2]]`  | result; its sizes are constants or              |
+//   |                                                    | [argument, dim]                                 |
+//   | memref.dim, arith on indices                       | expression                                      |
+//   | memref.alloc (named by its NameLoc)                | workspace                                       |
+//   | linalg.fill with zero, before the first launch     | `zeroed` of the workspace or result             |
+//   | cf.assert                                          | requirement                                     |
+//   | gpu.launch_func                                    | launch                                          |
+//   | attn_tile.tensor_map that a launch takes           | tensor map, and that its tensor is aligned      |
 //
 // attn_tile.take_if is a condition of the variant, which then stands before those without one. memref.cast
 // and memref.dealloc mean nothing. Anything else is an error on the operation.

@@ -47,7 +47,7 @@ ArrayRef<StringRef> cuda::getReservedNames() {
       "cosh", "erf", "erfc", "exp", "exp10", "exp2", "expm1", "fabs", "floor", "fma", "fmod", "log", "log10",
       "log1p", "log2", "max", "min", "pow", "powf", "rint", "round", "rsqrt", "sin", "sinh", "sqrt", "tan",
       "tanh", "trunc", "int8", "int16", "int64", "uint8", "uint16", "uint32", "uint64", "bf16", "f16",
-      "Tensor", "PackedRows", "Fragment", "RowVector", "Operand", "SharedTile", "SharedVector",
+      "Tensor", "TensorMap", "PackedRows", "Fragment", "RowVector", "Operand", "SharedTile", "SharedVector",
       "SharedTileRing", "Transposed", "add_to", "all_reduce", "any", "atomicAdd", "atomic_add",
       "atomic_add_registers", "bit_cast", "ceil_divide", "ceil_divide_unsigned", "commit_group", "contains",
       "convert", "copy", "copy_async", "count_leading_zeros", "count_ones", "count_trailing_zeros", "divide",

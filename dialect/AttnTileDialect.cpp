@@ -173,3 +173,27 @@ int64_t FragmentType::getRegisters() const {
 FragmentType FragmentType::getRowsType() const {
   return get(getContext(), getShape().take_front(), Float32Type::get(getContext()), Layout::rows, getWarps());
 }
+
+Type TensorMapType::parse(AsmParser &parser) {
+  SmallVector<int64_t> shape;
+  FloatType elementType;
+  if (parser.parseLess() || parseShape(parser, shape, elementType) || parser.parseGreater())
+    return {};
+  return parser.getChecked<TensorMapType>(parser.getContext(), shape, elementType);
+}
+
+void TensorMapType::print(AsmPrinter &printer) const {
+  printer << '<';
+  printShape(printer, getShape(), getElementType());
+  printer << '>';
+}
+
+LogicalResult TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,
+                                    FloatType elementType) {
+  if (shape.size() != 2 || shape[0] < 1 || shape[0] > 256 || !(elementType.isF16() || elementType.isBF16()) ||
+      shape[1] != 64) // (TM1)
+    return emitError() << "expected a box of 1 to 256 rows and of columns of 128 bytes in all, of f16 or "
+                          "bf16, got ["
+                       << shape << "] of " << elementType << " [TM1]";
+  return success();
+}

@@ -23,6 +23,7 @@ def AttnTile_Dialect : Dialect {
     (`codegen/device/attn`).
 
     - Global memory is memrefs: `(batch, heads, length, dim)` with any strides but a unit last one.
+    - A *tensor map* (`!attn_tile.tensor_map`) is what the tensor memory accelerator knows of a tensor; the host makes it.
     - A *shared tile* (`!attn_tile.shared`) is a piece of the block's shared memory.
     - A *fragment* (`!attn_tile.fragment`) is register storage that all threads of the block hold together; its layout says
       which thread holds which element. Fragments are storage, not values: operations update them in place, since SSA
@@ -155,6 +156,24 @@ def AttnTile_FragmentType : AttnTile_Type<"Fragment", "fragment"> {
     int64_t getRegisters() const;
     /// The same rows and warps, with one f32 value a row.
     FragmentType getRowsType() const;
+  }];
+}
+
+def AttnTile_TensorMapType : AttnTile_Type<"TensorMap", "tensor_map"> {
+  let summary = "A tensor as the tensor memory accelerator copies it";
+  let description = [{
+    In boxes of rows x columns, whose rows are 128 bytes each in shared memory, one after another, with the chunks of 16 bytes
+    of each permuted: PTX ISA, 128-byte swizzle. A kernel takes the map by value.
+
+    Constraints:
+    - (TM1) the shape has two dimensions: 1 to 256 rows, and columns of 128 bytes in all; elements are of f16 or bf16.
+
+    Example: `!attn_tile.tensor_map<128x64xbf16>`
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::FloatType":$elementType);
+  let extraClassDeclaration = [{
+    int64_t getRows() const { return getShape()[0]; }
+    int64_t getColumns() const { return getShape()[1]; }
   }];
 }
 

@@ -33,6 +33,31 @@ def WritesGlobal : Arg<AnyStridedMemRef, "", [MemWrite]>;
 // Global memory to shared memory
 //===----------------------------------------------------------------------===//
 
+def AttnTile_TensorMapOp : AttnTile_Op<"tensor_map", [Pure]> {
+  let summary = "Describes a tensor to the tensor memory accelerator";
+  let description = [{
+    Stands in a function that launches kernels, one of which takes the map (PTX ISA, `cp.async.bulk.tensor`). The coordinates
+    of a box in `(batch, heads, length, dim)` are, innermost first, (column, row, head, batch); rows and columns beyond the
+    tensor's are read as zeros and not written.
+
+    Base and strides but the last must be multiples of 16 bytes, strides not negative: a condition of the variant.
+    Nothing may be read or written through the map of a tensor without elements.
+
+    Constraints:
+    - (TM2) the buffer has four dimensions, the last with stride 1, and the map's element type.
+
+    Example:
+    ```mlir
+    %key_map = attn_tile.tensor_map %key
+        : memref<?x4x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>> to !attn_tile.tensor_map<128x64xbf16>
+    ```
+  }];
+  let arguments = (ins AnyStridedMemRef:$buffer);
+  let results = (outs AttnTile_TensorMapType:$map);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `to` type($map)";
+  let hasVerifier = 1;
+}
+
 def AttnTile_CopyAsyncOp : AttnTile_Op<"copy_async", [AttrSizedOperandSegments]> {
   let summary = "Starts copying rows of a tensor to a shared tile";
   let description = [{

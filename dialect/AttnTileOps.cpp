@@ -101,6 +101,17 @@ static LogicalResult verifyRowsPlace(Operation *op, MemRefType type, size_t numI
 // Copies and products
 //===----------------------------------------------------------------------===//
 
+LogicalResult TensorMapOp::verify() {
+  auto buffer = cast<MemRefType>(getBuffer().getType());
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  if (buffer.getRank() != 4 || buffer.getElementType() != getMap().getType().getElementType() ||
+      failed(buffer.getStridesAndOffset(strides, offset)) || strides.back() != 1)
+    return emitOpError("expected a buffer of four dimensions, the last with stride 1, of ")
+           << getMap().getType().getElementType() << ", got " << buffer << " [TM2]";
+  return success();
+}
+
 LogicalResult CopyAsyncOp::verify() {
   auto source = cast<MemRefType>(getSource().getType());
   if (!getTile().getType().is2D() || source.getElementType() != getTile().getType().getElementType())

@@ -51,6 +51,12 @@ enum FunctionAttribute : int {
   NumRegisters = 4,
   MaxDynamicSharedBytes = 8,
 };
+/// How a tensor map is encoded: CUtensorMapDataType and so on.
+enum TensorMapType : int { TensorMapF16 = 6, TensorMapBF16 = 9 };
+enum TensorMapInterleave : int { InterleaveNone = 0 };
+enum TensorMapSwizzle : int { Swizzle128Bytes = 3 };
+enum TensorMapPromotion : int { PromoteTo128Bytes = 2 };
+enum TensorMapFill : int { FillZeros = 0 };
 enum CaptureStatus : int { CaptureNone = 0, CaptureActive = 1, CaptureInvalidated = 2 };
 enum CaptureMode : int { CaptureGlobal = 0, CaptureThreadLocal = 1, CaptureRelaxed = 2 };
 } // namespace cuda
@@ -104,7 +110,11 @@ enum CaptureMode : int { CaptureGlobal = 0, CaptureThreadLocal = 1, CaptureRelax
 
 /// Those that may be null.
 #define ATTN_CUDA_OPTIONAL_FUNCTIONS(X)                                                                      \
-  X(contextGetId, cuCtxGetId, (cuda::Context, unsigned long long *id)) /* 12.0 */
+  X(contextGetId, cuCtxGetId, (cuda::Context, unsigned long long *id)) /* 12.0 */                            \
+  X(tensorMapEncodeTiled, cuTensorMapEncodeTiled,                      /* 12.0 */                            \
+    (void *map, int type, uint32_t rank, void *data, const uint64_t *sizes, const uint64_t *strides,         \
+     const uint32_t *box, const uint32_t *elementStrides, int interleave, int swizzle, int promotion,        \
+     int fill))
 
 /// What the compiler and the launcher ask of a device.
 struct DeviceInfo {

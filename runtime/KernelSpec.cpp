@@ -81,7 +81,8 @@ bool isAligned(const TensorRef &tensor, int64_t bytes) {
     return false;
   uint64_t elementBytes = getSizeInBytes(tensor.type);
   for (int i = 0; i + 1 < tensor.rank; ++i)
-    if (tensor.sizes[i] > 1 && ((uint64_t(tensor.strides[i]) * elementBytes) & mask))
+    if (tensor.sizes[i] > 1 &&
+        (tensor.strides[i] < 0 || ((uint64_t(tensor.strides[i]) * elementBytes) & mask)))
       return false;
   return true;
 }
@@ -385,8 +386,40 @@ private:
         fail(where + " takes an expression as " + getName(argument.type) + ", expected i32 or i64");
       checkExpr("an argument of " + where, argument.expr);
       return scalarLayout(argument.type);
+    case ArgumentSpec::Kind::TensorMap:
+      checkTensorMap(where, variant, argument);
+      return tensorMapLayout;
     }
     return {1, 1};
+  }
+
+  void checkTensorMap(const std::string &where, const VariantSpec &variant, const ArgumentSpec &argument) {
+    ArgumentSpec tensor;
+    tensor.kind = argument.tensor;
+    tensor.index = argument.index;
+    if (tensor.kind != ArgumentSpec::Kind::Parameter && tensor.kind != ArgumentSpec::Kind::Result &&
+        tensor.kind != ArgumentSpec::Kind::Workspace)
+      return fail(where + " takes a tensor map of something else than a tensor");
+    checkArgument(where, variant, tensor);
+    if (!problem.empty())
+      return;
+    auto checkTensor = [&](const auto &spec) {
+      if (spec.sizes.size() != 4 || (spec.type != ElementType::F16 && spec.type != ElementType::BF16))
+        fail(where + " takes a tensor map of '" + spec.name + "', which has " +
+             std::to_string(spec.sizes.size()) + " dimensions of " + getName(spec.type) +
+             ", expected 4 of f16 or bf16");
+      if (argument.boxRows < 1 || argument.boxRows > 256 ||
+          argument.boxColumns * getSizeInBytes(spec.type) != 128)
+        fail(where + " takes a tensor map of '" + spec.name + "' in boxes of " +
+             std::to_string(argument.boxRows) + " x " + std::to_string(argument.boxColumns) +
+             ", expected 1 to 256 rows and columns of 128 bytes in all");
+    };
+    if (tensor.kind == ArgumentSpec::Kind::Parameter)
+      checkTensor(plan.parameters[tensor.index]);
+    else if (tensor.kind == ArgumentSpec::Kind::Result)
+      checkTensor(plan.results[tensor.index]);
+    else
+      checkTensor(variant.workspaces[tensor.index]);
   }
 
   const LaunchPlan &plan;

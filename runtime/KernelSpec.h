@@ -57,8 +57,8 @@ struct Expr {
     Dim,              ///< size `dimension` of the tensor parameter `index`
     Multiprocessors,  ///< of the device
     ParameterAligned, ///< 1 if the address and the strides but the last of the tensor parameter `index`, in
-                      ///< bytes, are multiples of `value`, else 0; the stride of a dimension of size 0 or 1
-                      ///< does not count
+                      ///< bytes, are multiples of `value` and no stride is negative, else 0; the stride of a
+                      ///< dimension of size 0 or 1 does not count
     ResultAligned,    ///< the same for the result `index`
     // Of two operands:
     Add,
@@ -152,24 +152,34 @@ struct WorkspaceSpec {
 
 /// One argument of a kernel. Tensors are passed by value as
 ///   template <typename T, int R> struct Tensor { T *data; long long strides[R]; int sizes[R]; };
-/// (rank 0: the pointer alone), scalars by value.
+/// (rank 0: the pointer alone), scalars by value, tensor maps as
+///   struct alignas(64) TensorMap { unsigned char opaque[128]; };
 struct ArgumentSpec {
   enum class Kind : uint8_t {
     Parameter,  ///< parameter `index`: its Tensor, or the value of a scalar
     Result,     ///< the Tensor of result `index`
     Workspace,  ///< the Tensor of workspace `index` of the variant
     Expression, ///< the value of `expr` as an integer of type `type`
+    TensorMap,  ///< the tensor map of `tensor` number `index`, of four dimensions of f16 or bf16
   };
   Kind kind = Kind::Parameter;
   int32_t index = 0;
   Expr expr;
   ElementType type = ElementType::I32; ///< Of Expression: I32 (range checked) or I64.
+  // Of TensorMap:
+  Kind tensor = Kind::Parameter; ///< Parameter, Result or Workspace.
+  /// What one copy moves: 1 to 256 rows, and columns of 128 bytes in all.
+  int32_t boxRows = 0, boxColumns = 0;
 
   static ArgumentSpec parameter(int32_t index) { return {Kind::Parameter, index, {}, ElementType::I32}; }
   static ArgumentSpec result(int32_t index) { return {Kind::Result, index, {}, ElementType::I32}; }
   static ArgumentSpec workspace(int32_t index) { return {Kind::Workspace, index, {}, ElementType::I32}; }
   static ArgumentSpec expression(Expr expr, ElementType type = ElementType::I32) {
     return {Kind::Expression, 0, std::move(expr), type};
+  }
+  /// Of the tensor that `tensor` would pass.
+  static ArgumentSpec tensorMap(const ArgumentSpec &tensor, int32_t boxRows, int32_t boxColumns) {
+    return {Kind::TensorMap, tensor.index, {}, ElementType::I32, tensor.kind, boxRows, boxColumns};
   }
 };
 
@@ -220,6 +230,7 @@ struct ArgumentLayout {
   int64_t bytes, alignment;
 };
 ArgumentLayout getTensorLayout(int rank);
+constexpr ArgumentLayout tensorMapLayout = {128, 64};
 
 /// Checks all that the comments above say and that does not depend on a call.
 Status validate(const LaunchPlan &plan);

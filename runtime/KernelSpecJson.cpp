@@ -17,7 +17,8 @@
 //                [{"ceildiv": […]}, 1, 1],
 //                              "threads": 128, "dynamic_shared_bytes": 65536,
 //                              "arguments": [{"parameter": 0}, {"result": 0}, {"workspace": 0},
-//                                            {"expression": …, "type": "i32"}]}]}]}
+//                                            {"expression": …, "type": "i32"},
+//                                            {"tensor_map": {"parameter": 0}, "box": [128, 64]}]}]}]}
 //
 // All fields are written, and expected. The library reports errors by exceptions, which are off here: every
 // value is asked for its type before it is read.
@@ -51,6 +52,9 @@ const char *getName(Expr::Kind kind) {
                                       "less_equal"};
   return names[static_cast<int>(kind)];
 }
+
+/// The keys of ArgumentSpec::Kind::Parameter, Result and Workspace.
+static const char *const tensorKinds[] = {"parameter", "result", "workspace"};
 
 //===----------------------------------------------------------------------===//
 // Writing
@@ -120,16 +124,14 @@ struct Writer {
 
   static Json write(const ArgumentSpec &argument) {
     switch (argument.kind) {
-    case ArgumentSpec::Kind::Parameter:
-      return {{"parameter", argument.index}};
-    case ArgumentSpec::Kind::Result:
-      return {{"result", argument.index}};
-    case ArgumentSpec::Kind::Workspace:
-      return {{"workspace", argument.index}};
     case ArgumentSpec::Kind::Expression:
-      break;
+      return {{"expression", write(argument.expr)}, {"type", getName(argument.type)}};
+    case ArgumentSpec::Kind::TensorMap:
+      return {{"tensor_map", {{tensorKinds[static_cast<int>(argument.tensor)], argument.index}}},
+              {"box", {argument.boxRows, argument.boxColumns}}};
+    default:
+      return {{tensorKinds[static_cast<int>(argument.kind)], argument.index}};
     }
-    return {{"expression", write(argument.expr)}, {"type", getName(argument.type)}};
   }
 
   static Json write(const LaunchSpec &launch) {
@@ -259,14 +261,21 @@ public:
   void read(const Json &json, ArgumentSpec &argument) {
     if (!expect(json.is_object(), "an object"))
       return;
-    using Kind = ArgumentSpec::Kind;
-    for (auto [key, kind] : {std::pair("parameter", Kind::Parameter), std::pair("result", Kind::Result),
-                             std::pair("workspace", Kind::Workspace)})
-      if (json.contains(key)) {
-        argument.kind = kind;
-        return field(json, key, argument.index);
+    if (json.contains("tensor_map")) {
+      argument.kind = ArgumentSpec::Kind::TensorMap;
+      if (expect(readTensor(json["tensor_map"], argument.tensor, argument.index), "a tensor to map")) {
+        std::vector<int32_t> box;
+        field(json, "box", box);
+        if (expect(box.size() == 2, "the rows and columns of a box")) {
+          argument.boxRows = box[0];
+          argument.boxColumns = box[1];
+        }
       }
-    argument.kind = Kind::Expression;
+      return;
+    }
+    if (readTensor(json, argument.kind, argument.index))
+      return;
+    argument.kind = ArgumentSpec::Kind::Expression;
     field(json, "expression", argument.expr);
     field(json, "type", argument.type);
   }
@@ -300,6 +309,17 @@ public:
   }
 
 private:
+  /// Whether `json` names a tensor, or a scalar parameter.
+  bool readTensor(const Json &json, ArgumentSpec::Kind &kind, int32_t &index) {
+    for (int i = 0; i < 3; ++i)
+      if (json.is_object() && json.contains(tensorKinds[i])) {
+        kind = static_cast<ArgumentSpec::Kind>(i);
+        field(json, tensorKinds[i], index);
+        return true;
+      }
+    return false;
+  }
+
   template <typename T>
   void field(const Json &json, const char *key, T &value) {
     size_t length = path.size();

@@ -7,6 +7,7 @@
 
 #include "runtime/Launch.h"
 #include "runtime/CallChecks.h"
+#include "runtime/TensorMap.h"
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -216,15 +217,17 @@ public:
 
   void add(const void *value, int64_t size) { memcpy(reserve({size, size}), value, size); }
 
-  void addTensor(uint64_t data, int rank, const int64_t *sizes, const int64_t *strides) {
-    unsigned char *slot = reserve(getTensorLayout(rank));
-    memcpy(slot, &data, 8);
-    for (int i = 0; i < rank; ++i) {
-      auto size = static_cast<int32_t>(sizes[i]);
-      memcpy(slot + 8 + 8 * i, &strides[i], 8);
-      memcpy(slot + 8 + 8 * rank + 4 * i, &size, 4);
+  void addTensor(const TensorRef &tensor) {
+    unsigned char *slot = reserve(getTensorLayout(tensor.rank));
+    memcpy(slot, &tensor.data, 8);
+    for (int i = 0; i < tensor.rank; ++i) {
+      auto size = static_cast<int32_t>(tensor.sizes[i]);
+      memcpy(slot + 8 + 8 * i, &tensor.strides[i], 8);
+      memcpy(slot + 8 + 8 * tensor.rank + 4 * i, &size, 4);
     }
   }
+
+  unsigned char *addTensorMap() { return reserve(tensorMapLayout); }
 
   size_t getBegin() const { return begin; }
   size_t getSize() const { return bytes.size() - begin; }
@@ -252,9 +255,11 @@ struct PreparedLaunch {
 /// The values of one call.
 class CallPreparation {
 public:
-  CallPreparation(const LaunchPlan &plan, const VariantSpec &variant, const EvaluationContext &context,
-                  const PlacedWorkspaces &placed, cuda::DevicePointer workspace)
-      : plan(plan), variant(variant), context(context), placed(placed), workspace(workspace) {}
+  CallPreparation(const CudaDriver &driver, const LaunchPlan &plan, const VariantSpec &variant,
+                  const EvaluationContext &context, const PlacedWorkspaces &placed,
+                  cuda::DevicePointer workspace)
+      : driver(driver), plan(plan), variant(variant), context(context), placed(placed), workspace(workspace) {
+  }
 
   Status run() {
     for (size_t i = 0; i < variant.launches.size(); ++i)
@@ -296,27 +301,42 @@ private:
     return {};
   }
 
+  /// A tensor of the call; a workspace as if it were the caller's.
+  TensorRef getTensor(ArgumentSpec::Kind kind, int32_t index) const {
+    if (kind == ArgumentSpec::Kind::Parameter)
+      return context.parameters[index];
+    if (kind == ArgumentSpec::Kind::Result)
+      return context.results[index];
+    const PlacedWorkspace &place = placed[index];
+    const WorkspaceSpec &spec = variant.workspaces[index];
+    return {reinterpret_cast<void *>(workspace + place.offset), spec.type,
+            static_cast<int>(spec.sizes.size()), place.sizes, place.strides};
+  }
+
+  const std::string &getTensorName(ArgumentSpec::Kind kind, int32_t index) const {
+    if (kind == ArgumentSpec::Kind::Parameter)
+      return plan.parameters[index].name;
+    return kind == ArgumentSpec::Kind::Result ? plan.results[index].name : variant.workspaces[index].name;
+  }
+
   Status pack(const ArgumentSpec &argument, const LaunchSpec &launch) {
-    auto packTensor = [&](const TensorRef &tensor) {
-      packer.addTensor(reinterpret_cast<uintptr_t>(tensor.data), tensor.rank, tensor.sizes, tensor.strides);
-    };
     switch (argument.kind) {
-    case ArgumentSpec::Kind::Parameter: {
-      const TensorRef &parameter = context.parameters[argument.index];
-      if (plan.parameters[argument.index].isScalar)
-        packer.add(parameter.data, getSizeInBytes(parameter.type));
-      else
-        packTensor(parameter);
-      return {};
-    }
+    case ArgumentSpec::Kind::Parameter:
+      if (plan.parameters[argument.index].isScalar) {
+        const TensorRef &scalar = context.parameters[argument.index];
+        packer.add(scalar.data, getSizeInBytes(scalar.type));
+        return {};
+      }
+      [[fallthrough]];
     case ArgumentSpec::Kind::Result:
-      packTensor(context.results[argument.index]);
+    case ArgumentSpec::Kind::Workspace:
+      packer.addTensor(getTensor(argument.kind, argument.index));
       return {};
-    case ArgumentSpec::Kind::Workspace: {
-      const PlacedWorkspace &place = placed[argument.index];
-      auto rank = static_cast<int>(variant.workspaces[argument.index].sizes.size());
-      packer.addTensor(workspace + place.offset, rank, place.sizes, place.strides);
-      return {};
+    case ArgumentSpec::Kind::TensorMap: {
+      Status status = encodeTensorMap(driver, getTensorName(argument.tensor, argument.index),
+                                      getTensor(argument.tensor, argument.index), argument.boxRows,
+                                      argument.boxColumns, packer.addTensorMap());
+      return status.ok() ? status : Status::failure("'" + plan.name + "': " + status.getMessage());
     }
     case ArgumentSpec::Kind::Expression:
       break;
@@ -333,6 +353,7 @@ private:
     return {};
   }
 
+  const CudaDriver &driver;
   const LaunchPlan &plan;
   const VariantSpec &variant;
   const EvaluationContext &context;
@@ -428,7 +449,7 @@ Status GpuExecutable::launch(const std::vector<TensorRef> &parameters, const std
   }
 
   // All values before the first launch, so that a refusal leaves nothing half done.
-  CallPreparation call(plan, variant, context, placed, workspace);
+  CallPreparation call(driver, plan, variant, context, placed, workspace);
   if (Status status = call.run(); !status.ok())
     return status;
   for (size_t i = 0; i < variant.workspaces.size(); ++i)

@@ -83,3 +83,19 @@ gpu.module @votes {
     gpu.return %0 : i1
   }
 }
+
+// -----
+
+!map = !attn_tile.tensor_map<128x64xbf16>
+gpu.module @tensor_maps {
+  // expected-error @below {{has a value of type '!attn_tile.tensor_map<128x64xbf16>', which has no CUDA C++ form}}
+  gpu.func @f(%map: !map) -> i32 {
+    %0 = arith.constant 0 : i32
+    gpu.return %0 : i32
+  }
+  gpu.func @g(%buffer: memref<?x?x?x128xbf16>) kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 2>} {
+    // expected-error @below {{'attn_tile.tensor_map' op has no CUDA C++ form}}
+    %0 = attn_tile.tensor_map %buffer : memref<?x?x?x128xbf16> to !map
+    gpu.return
+  }
+}

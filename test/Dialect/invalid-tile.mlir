@@ -385,3 +385,60 @@ func.func @f(%condition: i1) {
   attn_tile.take_if %condition "split kv"
   return
 }
+
+// -----
+
+// expected-error @below {{expected a box of 1 to 256 rows and of columns of 128 bytes in all, of f16 or bf16, got [257, 64] of 'bf16' [TM1]}}
+func.func private @f(!attn_tile.tensor_map<257x64xbf16>)
+
+// -----
+
+// expected-error @below {{expected a box of 1 to 256 rows and of columns of 128 bytes in all, of f16 or bf16, got [64, 32] of 'f16' [TM1]}}
+func.func private @f(!attn_tile.tensor_map<64x32xf16>)
+
+// -----
+
+// expected-error @below {{expected a box of 1 to 256 rows and of columns of 128 bytes in all, of f16 or bf16, got [64, 32] of 'f32' [TM1]}}
+func.func private @f(!attn_tile.tensor_map<64x32xf32>)
+
+// -----
+
+// expected-error @below {{expected a box of 1 to 256 rows and of columns of 128 bytes in all, of f16 or bf16, got [64] of 'bf16' [TM1]}}
+func.func private @f(!attn_tile.tensor_map<64xbf16>)
+
+// -----
+
+// expected-error @below {{expected a box of 1 to 256 rows and of columns of 128 bytes in all, of f16 or bf16, got [0, 64] of 'bf16' [TM1]}}
+func.func private @f(!attn_tile.tensor_map<0x64xbf16>)
+
+// -----
+
+func.func @f(%buffer: memref<?x?x128xbf16>) {
+  // expected-error @below {{expected a buffer of four dimensions, the last with stride 1, of 'bf16', got 'memref<?x?x128xbf16>' [TM2]}}
+  %0 = attn_tile.tensor_map %buffer : memref<?x?x128xbf16> to !attn_tile.tensor_map<128x64xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%buffer: memref<?x?x?x128xf16>) {
+  // expected-error @below {{expected a buffer of four dimensions, the last with stride 1, of 'bf16', got 'memref<?x?x?x128xf16>' [TM2]}}
+  %0 = attn_tile.tensor_map %buffer : memref<?x?x?x128xf16> to !attn_tile.tensor_map<128x64xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%buffer: memref<?x?x?x128xbf16, strided<[?, ?, ?, 2]>>) {
+  // expected-error @below {{expected a buffer of four dimensions, the last with stride 1, of 'bf16', got 'memref<?x?x?x128xbf16, strided<[?, ?, ?, 2]>>' [TM2]}}
+  %0 = attn_tile.tensor_map %buffer : memref<?x?x?x128xbf16, strided<[?, ?, ?, 2]>> to !attn_tile.tensor_map<128x64xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%buffer: memref<?x?x?x128xbf16, strided<[?, ?, ?, ?]>>) {
+  // expected-error @below {{expected a buffer of four dimensions, the last with stride 1, of 'bf16', got 'memref<?x?x?x128xbf16, strided<[?, ?, ?, ?]>>' [TM2]}}
+  %0 = attn_tile.tensor_map %buffer : memref<?x?x?x128xbf16, strided<[?, ?, ?, ?]>> to !attn_tile.tensor_map<128x64xbf16>
+  return
+}

@@ -229,3 +229,13 @@ func.func @packed(%x: !tensor, %tile: !attn_tile.shared<64x128xbf16>, %acc: !out
   attn_tile.store_rows %row_lse to %lse[%i, %i, %i] packed(%i) rows(%i) : !rows, !statistics
   return
 }
+
+// Maps of tensors, on the host, and a kernel that takes one.
+// CHECK-LABEL: func @maps
+// CHECK: %{{.*}} = attn_tile.tensor_map %{{.*}} : memref<?x16x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>> to {{(!attn_tile.tensor_map)?}}<128x64xbf16>
+// CHECK: %{{.*}} = attn_tile.tensor_map %{{.*}} : memref<?x?x?x?xf16> to {{(!attn_tile.tensor_map)?}}<256x64xf16>
+func.func @maps(%x: !tensor, %y: memref<?x?x?x?xf16>) -> (!attn_tile.tensor_map<128x64xbf16>, !attn_tile.tensor_map<256x64xf16>) {
+  %0 = attn_tile.tensor_map %x : !tensor to !attn_tile.tensor_map<128x64xbf16>
+  %1 = attn_tile.tensor_map %y : memref<?x?x?x?xf16> to !attn_tile.tensor_map<256x64xf16>
+  return %0, %1 : !attn_tile.tensor_map<128x64xbf16>, !attn_tile.tensor_map<256x64xf16>
+}

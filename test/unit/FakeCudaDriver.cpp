@@ -59,6 +59,26 @@ cuda::Result launchKernel(cuda::Function function, unsigned gridX, unsigned grid
   return 0;
 }
 
+cuda::Result encodeTensorMap(void *map, int type, uint32_t rank, void *data, const uint64_t *sizes,
+                             const uint64_t *strides, const uint32_t *box, const uint32_t *elementStrides,
+                             int interleave, int swizzle, int promotion, int fill) {
+  FakeCuda &fake = FakeCuda::get();
+  if (reinterpret_cast<uintptr_t>(map) % 64)
+    return 1;
+  fake.tensorMaps.push_back({type,
+                             data,
+                             {sizes, sizes + rank},
+                             {strides, strides + rank - 1},
+                             {box, box + rank},
+                             {elementStrides, elementStrides + rank},
+                             interleave,
+                             swizzle,
+                             promotion,
+                             fill});
+  memset(map, static_cast<int>(fake.tensorMaps.size()), 128);
+  return fake.encodeResult;
+}
+
 CudaDriver makeDriver() {
   CudaDriver driver;
   driver.driverGetVersion = [](int *version) { return *version = 13000, 0; };
@@ -111,6 +131,7 @@ CudaDriver makeDriver() {
     return *value = attribute == cuda::StaticSharedBytes ? FakeCuda::get().staticSharedBytes : 0, 0;
   };
   driver.launchKernel = launchKernel;
+  driver.tensorMapEncodeTiled = encodeTensorMap;
   driver.memAlloc = [](cuda::DevicePointer *data, size_t bytes) {
     std::lock_guard<std::mutex> lock(mutex);
     static cuda::DevicePointer next = 0x10000000;

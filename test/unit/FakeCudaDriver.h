@@ -31,12 +31,22 @@ struct FakeCuda {
     size_t bytes;
   };
 
+  /// What cuTensorMapEncodeTiled was given; the map it makes is filled with the number of such calls.
+  struct TensorMap {
+    int type = 0;
+    void *data = nullptr;
+    std::vector<uint64_t> sizes, strides;
+    std::vector<uint32_t> box, elementStrides;
+    int interleave = 0, swizzle = 0, promotion = 0, fill = 0;
+  };
+
   std::vector<Launch> launches;
+  std::vector<TensorMap> tensorMaps;
   std::vector<Memset> memsets;
   int allocations = 0, frees = 0, moduleLoads = 0, forbiddenInCapture = 0;
   std::map<std::string, int> maxDynamicSharedBytes; // by kernel
   uint64_t captureId = 0;                           // of all streams; 0 when none is capturing
-  cuda::Result launchResult = 0, moduleLoadResult = 0, memAllocResult = 0;
+  cuda::Result launchResult = 0, moduleLoadResult = 0, memAllocResult = 0, encodeResult = 0;
   uint64_t contextId = 7;    // of the current context
   int staticSharedBytes = 0; // of every kernel
   bool recordLaunches = true;

@@ -76,6 +76,10 @@ TEST(Expr, Alignment) {
   EXPECT_EQ(*evaluate(Expr::parameterAligned(0, 4), {&tensor, nullptr, 1}), 0);
   strides[1] = 1008; // the stride of a dimension of size 1 is never used
   EXPECT_EQ(*evaluate(Expr::parameterAligned(0, 16), {&tensor, nullptr, 1}), 1);
+  strides[0] = -8;
+  EXPECT_EQ(*evaluate(Expr::parameterAligned(0, 16), {&tensor, nullptr, 1}), 1);
+  strides[1] = -1008;
+  EXPECT_EQ(*evaluate(Expr::parameterAligned(0, 16), {&tensor, nullptr, 1}), 0);
 }
 
 /// Uses every field and every kind of expression.
@@ -95,7 +99,8 @@ LaunchPlan makePlan() {
   VariantSpec aligned{
       "aligned",
       Expr::min(Expr::parameterAligned(0, 16), Expr::max(Expr::resultAligned(0, 16), 0)),
-      {{"partial", ElementType::F32, {Expr::multiprocessors(), Expr::sub(Expr::dim(0, 2), -5)}, true}},
+      {{"partial", ElementType::F32, {Expr::multiprocessors(), Expr::sub(Expr::dim(0, 2), -5)}, true},
+       {"part_out", ElementType::F16, {1, 2, Expr::dim(0, 2), 48}, false}},
       {}};
   LaunchSpec launch;
   launch.module = 1;
@@ -109,7 +114,10 @@ LaunchPlan makePlan() {
                       ArgumentSpec::result(0),
                       ArgumentSpec::workspace(0),
                       ArgumentSpec::expression(Expr::less(Expr::dim(1, 2), 4)),
-                      ArgumentSpec::expression(Expr::lessEqual(-3, 4), ElementType::I64)};
+                      ArgumentSpec::expression(Expr::lessEqual(-3, 4), ElementType::I64),
+                      ArgumentSpec::tensorMap(ArgumentSpec::parameter(1), 128, 64),
+                      ArgumentSpec::tensorMap(ArgumentSpec::result(0), 96, 64),
+                      ArgumentSpec::tensorMap(ArgumentSpec::workspace(1), 256, 64)};
   aligned.launches = {launch};
   plan.variants = {aligned, {"any", Expr(1), {}, {}}};
   return plan;
@@ -130,6 +138,13 @@ TEST(LaunchPlan, JsonRoundTrip) {
   EXPECT_EQ(launch.dynamicSharedBytes, 232448);
   EXPECT_EQ(launch.arguments[5].type, ElementType::I64);
   EXPECT_EQ(launch.arguments[5].expr, expected.arguments[5].expr);
+  for (size_t i : {6, 7, 8}) {
+    EXPECT_EQ(launch.arguments[i].kind, ArgumentSpec::Kind::TensorMap);
+    EXPECT_EQ(launch.arguments[i].tensor, expected.arguments[i].tensor);
+    EXPECT_EQ(launch.arguments[i].index, expected.arguments[i].index);
+    EXPECT_EQ(launch.arguments[i].boxRows, expected.arguments[i].boxRows);
+    EXPECT_EQ(launch.arguments[i].boxColumns, 64);
+  }
   EXPECT_TRUE(parsed->parameters[2].isScalar);
   EXPECT_FALSE(parsed->parameters[3].isScalar);
   EXPECT_TRUE(parsed->variants[0].workspaces[0].zeroed);
@@ -166,6 +181,10 @@ TEST(LaunchPlan, JsonOfTheWrongShapeIsAnError) {
             "launch plan: 'variants[0].workspaces[0].sizes[0]': expected an expression");
   EXPECT_EQ(parseWith("\"parameter_aligned\"", "\"aligned\""),
             "launch plan: 'variants[0].condition.min[0]': expected an expression");
+  EXPECT_EQ(parseWith("\"parameter\": 1", "\"scalar\": 1"),
+            "launch plan: 'variants[0].launches[0].arguments[6]': expected a tensor to map");
+  EXPECT_EQ(parseWith("        128,\n        64\n", "128\n"),
+            "launch plan: 'variants[0].launches[0].arguments[6]': expected the rows and columns of a box");
   EXPECT_EQ(parseLaunchPlan("[]").getMessage(), "launch plan: 'name': expected this field");
   std::string deep;
   for (int i = 0; i < 100000; ++i)
@@ -202,14 +221,31 @@ TEST(LaunchPlan, Validation) {
   EXPECT_EQ(messageWith([](Plan &plan) { plan.variants[0].launches[0].threads = 1025; }),
             "launch plan 'causal': kernel 'causal_forward' of variant 'aligned' has 1025 threads, expected 1 "
             "to 1024");
-  EXPECT_EQ(messageWith([](Plan &plan) { plan.variants[0].launches[0].arguments[3].index = 1; }),
-            "launch plan 'causal': kernel 'causal_forward' of variant 'aligned' takes workspace 1, which "
+  EXPECT_EQ(messageWith([](Plan &plan) { plan.variants[0].launches[0].arguments[3].index = 2; }),
+            "launch plan 'causal': kernel 'causal_forward' of variant 'aligned' takes workspace 2, which "
             "there is not");
   EXPECT_EQ(
       messageWith([](Plan &plan) { plan.variants[0].launches[0].arguments[4].type = ElementType::F32; }),
       "launch plan 'causal': kernel 'causal_forward' of variant 'aligned' takes an expression as f32, "
       "expected "
       "i32 or i64");
+  auto messageWithMap = [&](const ArgumentSpec &argument) {
+    return messageWith([&](Plan &plan) { plan.variants[0].launches[0].arguments[0] = argument; });
+  };
+  const std::string taking = "launch plan 'causal': kernel 'causal_forward' of variant 'aligned' takes ";
+  EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::workspace(1), 1, 64)), "");
+  EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::workspace(2), 1, 64)),
+            taking + "workspace 2, which there is not");
+  EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::expression(0), 1, 64)),
+            taking + "a tensor map of something else than a tensor");
+  EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::workspace(0), 1, 64)),
+            taking + "a tensor map of 'partial', which has 2 dimensions of f32, expected 4 of f16 or bf16");
+  EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::parameter(2), 1, 64)),
+            taking + "a tensor map of 'scale', which has 0 dimensions of f32, expected 4 of f16 or bf16");
+  for (auto [rows, columns] : {std::pair(0, 64), {257, 64}, {128, 32}, {128, 128}})
+    EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::parameter(0), rows, columns)),
+              taking + "a tensor map of 'query' in boxes of " + std::to_string(rows) + " x " +
+                  std::to_string(columns) + ", expected 1 to 256 rows and columns of 128 bytes in all");
   EXPECT_EQ(messageWith([](Plan &plan) { plan.variants[0].condition.operands.pop_back(); }),
             "launch plan 'causal': the condition of variant 'aligned': 'min' has 1 operands, expected 2");
   EXPECT_EQ(messageWith([](Plan &plan) { plan.parameters[0].sizes.resize(9); }),
@@ -220,6 +256,22 @@ TEST(LaunchPlan, Validation) {
             "launch plan 'causal': kernel 'causal_forward' of variant 'aligned' takes 5600 bytes of "
             "arguments, expected "
             "at most 4096");
+}
+
+TEST(LaunchPlan, TensorMapsTakeTheirAlignmentToo) {
+  // 4 bytes, 60 of padding and 128 of the map: 21 of these fit 4096 bytes.
+  LaunchPlan plan = makePlan();
+  std::vector<ArgumentSpec> &arguments = plan.variants[0].launches[0].arguments;
+  arguments.clear();
+  for (int i = 0; i < 21; ++i) {
+    arguments.push_back(ArgumentSpec::expression(0));
+    arguments.push_back(ArgumentSpec::tensorMap(ArgumentSpec::parameter(0), 128, 64));
+  }
+  EXPECT_TRUE(validate(plan).ok());
+  arguments.push_back(ArgumentSpec::tensorMap(ArgumentSpec::parameter(0), 128, 64));
+  EXPECT_EQ(validate(plan).getMessage(),
+            "launch plan 'causal': kernel 'causal_forward' of variant 'aligned' takes 4160 bytes of "
+            "arguments, expected at most 4096");
 }
 
 TEST(LaunchPlan, ExpressionsReadAsText) {

@@ -181,6 +181,74 @@ TEST_F(Launch, PacksArgumentsAsTheCompilerLaysThemOut) {
   EXPECT_EQ(fake.memsets[0].bytes, 4u);
 }
 
+TEST_F(Launch, PassesTensorMapsByValue) {
+  LaunchPlan plan = makePlan();
+  plan.parameters.push_back({"key", ElementType::F16, false, {2, 3, anySize(3, 2), 64}});
+  plan.results.push_back({"grad", ElementType::BF16, {2, 3, Expr::dim(3, 2), 64}});
+  VariantSpec &any = plan.variants[1];
+  any.workspaces = {{"counter", ElementType::I32, {}, true},
+                    {"sum", ElementType::BF16, {2, 3, Expr::dim(3, 2), 72}, false}};
+  any.launches[0].arguments = {ArgumentSpec::expression(7),
+                               ArgumentSpec::tensorMap(ArgumentSpec::parameter(3), 128, 64),
+                               ArgumentSpec::expression(8),
+                               ArgumentSpec::workspace(1),
+                               ArgumentSpec::tensorMap(ArgumentSpec::result(1), 64, 64),
+                               ArgumentSpec::tensorMap(ArgumentSpec::workspace(1), 256, 64)};
+  plan.variants.erase(plan.variants.begin());
+  makeRuntime(plan);
+  TestTensor key(0xa000, ElementType::F16, {2, 3, 100, 64}, {19200, 64, 192, 1});
+  TestTensor grad(0xb000, ElementType::BF16, {2, 3, 100, 64}, {19200, 6400, 64, 1});
+  std::vector<TensorRef> parameters = getParameters();
+  parameters.push_back(key.ref);
+  auto call = [&] {
+    Status status = executable->launch(parameters, {out.ref, grad.ref}, nullptr);
+    return status.ok() ? "" : status.getMessage();
+  };
+  FakeCuda &fake = FakeCuda::get();
+  fake.captureId = 42;
+  ASSERT_EQ(call(), "");
+  EXPECT_EQ(fake.forbiddenInCapture, 0);
+
+  struct alignas(64) Map {
+    unsigned char opaque[128];
+  };
+  struct Arguments {
+    int seven;
+    Map key;
+    int eight;
+    Tensor<void, 4> sum;
+    Map grad, sumMap;
+  } arguments;
+  ASSERT_EQ(fake.launches.size(), 1u);
+  ASSERT_EQ(fake.launches[0].arguments.size(), sizeof(arguments));
+  memcpy(&arguments, fake.launches[0].arguments.data(), sizeof(arguments));
+  EXPECT_EQ(arguments.seven, 7);
+  EXPECT_EQ(arguments.eight, 8);
+  const Map *maps[] = {&arguments.key, &arguments.grad, &arguments.sumMap};
+  for (int i = 0; i < 3; ++i)
+    for (unsigned char byte : maps[i]->opaque)
+      ASSERT_EQ(byte, i + 1) << i;
+  ASSERT_EQ(fake.tensorMaps.size(), 3u);
+  using Numbers = std::vector<uint64_t>;
+  EXPECT_EQ(fake.tensorMaps[0].data, key.ref.data);
+  EXPECT_EQ(fake.tensorMaps[0].type, cuda::TensorMapF16);
+  EXPECT_EQ(fake.tensorMaps[0].strides, (Numbers{384, 128, 38400}));
+  EXPECT_EQ(fake.tensorMaps[1].data, grad.ref.data);
+  EXPECT_EQ(fake.tensorMaps[1].type, cuda::TensorMapBF16);
+  EXPECT_EQ(fake.tensorMaps[1].box[1], 64u);
+  EXPECT_EQ(fake.tensorMaps[2].data, arguments.sum.data);
+  EXPECT_EQ(fake.tensorMaps[2].sizes, (Numbers{72, 100, 3, 2}));
+  EXPECT_EQ(fake.tensorMaps[2].strides, (Numbers{144, 14400, 43200}));
+
+  // Another call, another map.
+  parameters.back().data = reinterpret_cast<void *>(0xc000);
+  ASSERT_EQ(call(), "");
+  EXPECT_EQ(fake.tensorMaps[3].data, reinterpret_cast<void *>(0xc000));
+  parameters.back().data = reinterpret_cast<void *>(0xc008);
+  EXPECT_EQ(call(), "'scaled': the tensor map of 'key' needs an address that is a multiple of 16");
+  EXPECT_EQ(fake.launches.size(), 2u);
+}
+
 TEST_F(Launch, AllocatesNothingAfterTheFirstCallOfASize) {
   for (int i = 0; i < 5; ++i)
     ASSERT_EQ(launchMessage(), "");
