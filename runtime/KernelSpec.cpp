@@ -388,7 +388,8 @@ private:
       return scalarLayout(argument.type);
     case ArgumentSpec::Kind::TensorMap:
       checkTensorMap(where, variant, argument);
-      return tensorMapLayout;
+      // Where it lies depends on the architecture: with all of the padding that there may be.
+      return {tensorMapBytes + tensorMapAlignment, 1};
     }
     return {1, 1};
   }

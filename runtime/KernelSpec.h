@@ -230,7 +230,7 @@ struct ArgumentLayout {
   int64_t bytes, alignment;
 };
 ArgumentLayout getTensorLayout(int rank);
-constexpr ArgumentLayout tensorMapLayout = {128, 64};
+constexpr int64_t tensorMapBytes = 128, tensorMapAlignment = 64;
 
 /// Checks all that the comments above say and that does not depend on a call.
 Status validate(const LaunchPlan &plan);

@@ -202,23 +202,15 @@ StatusOr<int64_t> placeWorkspaces(PlacedWorkspaces &placed, const LaunchPlan &pl
   return end;
 }
 
-/// How cuLaunchKernel is told of arguments in one piece.
-void *const launchParameterEnd = nullptr;
-void *const launchParameterBuffer = reinterpret_cast<void *>(1);
-void *const launchParameterSize = reinterpret_cast<void *>(2);
-
-/// Lays out the arguments of kernels as CUDA C++ does, those of one after those of another.
+/// Holds the arguments of kernels, those of one after those of another. The driver copies each to its place,
+/// which only the compiled kernel knows: parameters of sm_90 begin 16 bytes after a multiple of 64, so that a
+/// tensor map lies elsewhere than in a struct.
 class ArgumentPacker {
 public:
-  void beginKernel() {
-    bytes.resize((bytes.size() + 15) / 16 * 16);
-    begin = bytes.size();
-  }
-
-  void add(const void *value, int64_t size) { memcpy(reserve({size, size}), value, size); }
+  void add(const void *value, int64_t size) { memcpy(reserve(size), value, size); }
 
   void addTensor(const TensorRef &tensor) {
-    unsigned char *slot = reserve(getTensorLayout(tensor.rank));
+    unsigned char *slot = reserve(getTensorLayout(tensor.rank).bytes);
     memcpy(slot, &tensor.data, 8);
     for (int i = 0; i < tensor.rank; ++i) {
       auto size = static_cast<int32_t>(tensor.sizes[i]);
@@ -227,28 +219,34 @@ public:
     }
   }
 
-  unsigned char *addTensorMap() { return reserve(tensorMapLayout); }
+  unsigned char *addTensorMap() { return reserve(tensorMapBytes); }
 
-  size_t getBegin() const { return begin; }
-  size_t getSize() const { return bytes.size() - begin; }
-  unsigned char *getData() { return bytes.data(); }
+  size_t getCount() const { return offsets.size(); }
+
+  /// Where the arguments are, once all are added.
+  std::vector<void *> getPointers() {
+    std::vector<void *> pointers;
+    pointers.reserve(offsets.size());
+    for (size_t offset : offsets)
+      pointers.push_back(bytes.data() + offset);
+    return pointers;
+  }
 
 private:
-  unsigned char *reserve(ArgumentLayout layout) {
-    size_t offset = bytes.size() - begin;
-    offset = (offset + layout.alignment - 1) / layout.alignment * layout.alignment;
-    bytes.resize(begin + offset + layout.bytes);
-    return bytes.data() + begin + offset;
+  unsigned char *reserve(int64_t size) {
+    offsets.push_back(bytes.size());
+    bytes.resize(bytes.size() + size);
+    return bytes.data() + offsets.back();
   }
 
   std::vector<unsigned char> bytes;
-  size_t begin = 0;
+  std::vector<size_t> offsets;
 };
 
 /// A kernel with all that its launch needs.
 struct PreparedLaunch {
   unsigned grid[3];
-  size_t argumentsBegin, argumentsSize; // in the packer
+  size_t firstArgument; // in the packer
   bool isEmpty;
 };
 
@@ -292,12 +290,10 @@ private:
       prepared.grid[i] = static_cast<unsigned>(*blocks);
       prepared.isEmpty |= *blocks == 0;
     }
-    packer.beginKernel();
+    prepared.firstArgument = packer.getCount();
     for (const ArgumentSpec &argument : launch.arguments)
       if (Status status = pack(argument, launch); !status.ok())
         return status;
-    prepared.argumentsBegin = packer.getBegin();
-    prepared.argumentsSize = packer.getSize();
     return {};
   }
 
@@ -463,16 +459,16 @@ Status GpuExecutable::launch(const std::vector<TensorRef> &parameters, const std
     if (plan.results[i].zeroed)
       if (Status status = fillWithZeros(driver, results[i], stream); !status.ok())
         return status;
+  std::vector<void *> arguments = call.packer.getPointers();
   for (size_t i = 0; i < variant.launches.size(); ++i) {
     const LaunchSpec &launch = variant.launches[i];
     PreparedLaunch &prepared = call.launches[i];
     if (prepared.isEmpty)
       continue;
-    void *extra[] = {launchParameterBuffer, call.packer.getData() + prepared.argumentsBegin,
-                     launchParameterSize, &prepared.argumentsSize, launchParameterEnd};
-    cuda::Result result = driver.launchKernel(
-        (**loaded)[i], prepared.grid[0], prepared.grid[1], prepared.grid[2], launch.threads, 1, 1,
-        static_cast<unsigned>(launch.dynamicSharedBytes), stream, nullptr, extra);
+    cuda::Result result =
+        driver.launchKernel((**loaded)[i], prepared.grid[0], prepared.grid[1], prepared.grid[2],
+                            launch.threads, 1, 1, static_cast<unsigned>(launch.dynamicSharedBytes), stream,
+                            arguments.data() + prepared.firstArgument, nullptr);
     if (result)
       return Status::failure("kernel '" + launch.kernel +
                              "': " + driver.check(result, "cuLaunchKernel").getMessage());

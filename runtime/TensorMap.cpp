@@ -22,7 +22,7 @@ Status encodeTensorMap(const CudaDriver &driver, const std::string &name, const 
   auto fail = [&](const std::string &what) {
     return Status::failure("the tensor map of '" + name + "' " + what);
   };
-  memset(map, 0, tensorMapLayout.bytes);
+  memset(map, 0, tensorMapBytes);
   if (std::find(tensor.sizes, tensor.sizes + rank, 0) != tensor.sizes + rank)
     return {};
   // Innermost first. Sizes have 31 bits; the limit is 2^32.
@@ -52,7 +52,7 @@ Status encodeTensorMap(const CudaDriver &driver, const std::string &name, const 
   const uint32_t elementStrides[rank] = {1, 1, 1, 1};
   int type = tensor.type == ElementType::F16 ? cuda::TensorMapF16 : cuda::TensorMapBF16;
   // The driver refuses any other place.
-  alignas(tensorMapLayout.alignment) unsigned char encoded[tensorMapLayout.bytes];
+  alignas(tensorMapAlignment) unsigned char encoded[tensorMapBytes];
   cuda::Result result = driver.tensorMapEncodeTiled(
       encoded, type, rank, tensor.data, sizes, strides, box, elementStrides, cuda::InterleaveNone,
       cuda::Swizzle128Bytes, cuda::PromoteTo128Bytes, cuda::FillZeros);

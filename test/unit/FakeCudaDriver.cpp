@@ -53,9 +53,13 @@ cuda::Result launchKernel(cuda::Function function, unsigned gridX, unsigned grid
   if (fake.launchMicroseconds)
     std::this_thread::sleep_for(std::chrono::microseconds(fake.launchMicroseconds));
   std::lock_guard<std::mutex> lock(mutex);
-  std::string bytes(static_cast<const char *>(extra[1]), *static_cast<size_t *>(extra[3]));
+  if (extra)
+    return 1;
+  std::vector<std::string> values;
+  for (size_t size : fake.argumentSizes[getKernelName(function)])
+    values.emplace_back(static_cast<const char *>(arguments[values.size()]), size);
   fake.launches.push_back(
-      {getKernelName(function), {gridX, gridY, gridZ}, blockX, sharedBytes, bytes, stream});
+      {getKernelName(function), {gridX, gridY, gridZ}, blockX, sharedBytes, values, stream});
   return 0;
 }
 

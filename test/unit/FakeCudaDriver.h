@@ -23,7 +23,7 @@ struct FakeCuda {
     std::string kernel;
     std::vector<unsigned> grid;
     unsigned threads = 0, sharedBytes = 0;
-    std::string arguments; // the bytes
+    std::vector<std::string> arguments; // the bytes of each
     cuda::Stream stream = nullptr;
   };
   struct Memset {
@@ -45,7 +45,9 @@ struct FakeCuda {
   std::vector<Memset> memsets;
   int allocations = 0, frees = 0, moduleLoads = 0, forbiddenInCapture = 0;
   std::map<std::string, int> maxDynamicSharedBytes; // by kernel
-  uint64_t captureId = 0;                           // of all streams; 0 when none is capturing
+  /// Of the arguments that a kernel takes; none is looked at where this has no entry.
+  std::map<std::string, std::vector<size_t>> argumentSizes;
+  uint64_t captureId = 0; // of all streams; 0 when none is capturing
   cuda::Result launchResult = 0, moduleLoadResult = 0, memAllocResult = 0, encodeResult = 0;
   uint64_t contextId = 7;    // of the current context
   int staticSharedBytes = 0; // of every kernel

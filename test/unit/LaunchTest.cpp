@@ -133,9 +133,19 @@ struct Tensor<T, 0> {
   T *data;
 };
 
-TEST_F(Launch, PacksArgumentsAsTheCompilerLaysThemOut) {
-  ASSERT_EQ(launchMessage(), "");
+/// Copies the bytes of arguments to the variables that they are of.
+template <typename... T>
+void readArguments(const FakeCuda::Launch &launch, T &...values) {
+  ASSERT_EQ(launch.arguments.size(), sizeof...(T));
+  const std::string *bytes = launch.arguments.data();
+  (memcpy(&values, (bytes++)->data(), sizeof(T)), ...);
+}
+
+TEST_F(Launch, PassesArgumentsAsTheCompilerLaysThemOut) {
   FakeCuda &fake = FakeCuda::get();
+  fake.argumentSizes = {{"reduce", {4, sizeof(Tensor<void, 2>), sizeof(Tensor<float, 2>), 4, 8}},
+                        {"write", {sizeof(Tensor<int, 0>), sizeof(Tensor<void, 2>)}}};
+  ASSERT_EQ(launchMessage(), "");
   ASSERT_EQ(fake.launches.size(), 2u);
   EXPECT_EQ(fake.launches[0].kernel, "reduce");
   EXPECT_EQ(fake.launches[0].grid, (std::vector<unsigned>{8, 6, 1}));
@@ -151,8 +161,8 @@ TEST_F(Launch, PacksArgumentsAsTheCompilerLaysThemOut) {
     int multiprocessors;
     long long product;
   } reduce;
-  ASSERT_EQ(fake.launches[0].arguments.size(), sizeof(reduce));
-  memcpy(&reduce, fake.launches[0].arguments.data(), sizeof(reduce));
+  readArguments(fake.launches[0], reduce.scale, reduce.in, reduce.partial, reduce.multiprocessors,
+                reduce.product);
   EXPECT_EQ(reduce.scale, 0.5f);
   EXPECT_EQ(reduce.in.data, in.ref.data);
   EXPECT_EQ(reduce.in.strides[0], 2048);
@@ -170,8 +180,7 @@ TEST_F(Launch, PacksArgumentsAsTheCompilerLaysThemOut) {
     Tensor<int, 0> counter;
     Tensor<void, 2> out;
   } write;
-  ASSERT_EQ(fake.launches[1].arguments.size(), sizeof(write));
-  memcpy(&write, fake.launches[1].arguments.data(), sizeof(write));
+  readArguments(fake.launches[1], write.counter, write.out);
   EXPECT_EQ(write.out.data, out.ref.data);
   // The counter comes first and takes 256 bytes; it alone is zeroed.
   EXPECT_EQ(reinterpret_cast<uintptr_t>(reduce.partial.data),
@@ -206,10 +215,11 @@ TEST_F(Launch, PassesTensorMapsByValue) {
   };
   FakeCuda &fake = FakeCuda::get();
   fake.captureId = 42;
+  fake.argumentSizes["write"] = {4, 128, 4, sizeof(Tensor<void, 4>), 128, 128};
   ASSERT_EQ(call(), "");
   EXPECT_EQ(fake.forbiddenInCapture, 0);
 
-  struct alignas(64) Map {
+  struct Map {
     unsigned char opaque[128];
   };
   struct Arguments {
@@ -220,8 +230,8 @@ TEST_F(Launch, PassesTensorMapsByValue) {
     Map grad, sumMap;
   } arguments;
   ASSERT_EQ(fake.launches.size(), 1u);
-  ASSERT_EQ(fake.launches[0].arguments.size(), sizeof(arguments));
-  memcpy(&arguments, fake.launches[0].arguments.data(), sizeof(arguments));
+  readArguments(fake.launches[0], arguments.seven, arguments.key, arguments.eight, arguments.sum,
+                arguments.grad, arguments.sumMap);
   EXPECT_EQ(arguments.seven, 7);
   EXPECT_EQ(arguments.eight, 8);
   const Map *maps[] = {&arguments.key, &arguments.grad, &arguments.sumMap};
