@@ -162,23 +162,19 @@ void BackwardKernel::loadRowLse(ValueRange place, Value rows) {
 Value BackwardKernel::getProbability(Value score, Value lse) {
   auto multiply = [&](Value x, Value y) -> Value { return arith::MulFOp::create(b, x, y); };
   auto subtract = [&](Value x, Value y) -> Value { return arith::SubFOp::create(b, x, y); };
-  auto fma = [&](Value x, Value y, Value z) -> Value { return math::FmaOp::create(b, x, y, z); };
-  Value log2e = f32(llvm::numbers::log2e);
-  Value difference = subtract(score, lse), exponent = multiply(difference, log2e);
+  Value difference = subtract(score, lse);
   if (!elementType.isF32() || op.getTf32())
-    return math::Exp2Op::create(b, exponent, arith::FastMathFlags::afn);
+    return math::Exp2Op::create(b, multiply(difference, f32(llvm::numbers::log2e)),
+                                arith::FastMathFlags::afn);
   // A probability is relatively as wrong as its exponent is absolutely, and where a row has many keys all its
-  // exponents are large: what the difference (Knuth's two-sum), the product and the constant round away is
-  // made up for.
+  // exponents are large: what the difference rounds away (Knuth's two-sum) is made up for. Not exp2: that
+  // rounds the product with log2 e, too, and its own error is twice that of exp, and the same for all keys.
   Value back = subtract(difference, score);
   Value lost = subtract(subtract(score, subtract(difference, back)), arith::AddFOp::create(b, lse, back));
-  Value low = fma(difference, log2e, arith::NegFOp::create(b, exponent));
-  low = fma(lost, log2e,
-            fma(difference, f32(llvm::numbers::log2e - static_cast<float>(llvm::numbers::log2e)), low));
-  Value p = math::Exp2Op::create(b, exponent);
-  // exp2(low) is 1 + low ln 2. Of a row without a key all that is no number.
+  Value p = math::ExpOp::create(b, difference);
+  // Of a row without a key what is lost is no number.
   Value isZero = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, p, f32(0));
-  return arith::SelectOp::create(b, isZero, p, fma(multiply(p, f32(llvm::numbers::ln2)), low, p));
+  return arith::SelectOp::create(b, isZero, p, math::FmaOp::create(b, p, lost, p));
 }
 
 Value BackwardKernel::isKept(Value queryIndex, Value keyIndex) {

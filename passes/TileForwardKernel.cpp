@@ -213,9 +213,15 @@ Value ForwardTileKernel::getFinite(Value max) {
 
 Value ForwardTileKernel::exp2(Value exponent) {
   // The hardware's exp2 has a relative error of 2^-22, far below the rounding of the probabilities to 16
-  // bits or tf32; where they are not rounded the accurate one is called.
-  auto flags = elementType.isF32() && !op.getTf32() ? arith::FastMathFlags::none : arith::FastMathFlags::afn;
-  return math::Exp2Op::create(b, exponent, flags);
+  // bits or tf32.
+  return math::Exp2Op::create(b, exponent, arith::FastMathFlags::afn);
+}
+
+Value ForwardTileKernel::exp(Value difference) {
+  if (!elementType.isF32() || op.getTf32())
+    return exp2(arith::MulFOp::create(b, difference, toBase2()));
+  // Nothing rounds the probabilities but this. An exp2 would round the product with log2 e, too.
+  return math::ExpOp::create(b, arith::MulFOp::create(b, difference, f32(scoreFactor)));
 }
 
 void ForwardTileKernel::softmax() {
@@ -230,7 +236,7 @@ void ForwardTileKernel::softmax() {
 
   map(rowMax, rescale, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     Value growth = arith::SubFOp::create(b, elements[1], getFinite(elements[0]));
-    return {exp2(arith::MulFOp::create(b, growth, toBase2()))};
+    return {exp(growth)};
   });
   exponentiate();
   addBlockSum();
@@ -241,7 +247,7 @@ void ForwardTileKernel::exponentiate() {
   if (elementType.isF32()) {
     map(rowMax, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
       Value difference = arith::SubFOp::create(b, elements[1], getFinite(elements[0]));
-      return {exp2(arith::MulFOp::create(b, difference, toBase2()))};
+      return {exp(difference)};
     });
   } else {
     // One multiply-add an element. Its product with the maximum is rounded, by the same amount for all of the

@@ -42,6 +42,8 @@ protected:
   /// Whether scores stay q k^T, and the scale is a factor of the exponent.
   bool foldsScale() { return op.getScore().empty() && scale > 0; }
   mlir::Value exp2(mlir::Value exponent);
+  /// The exponential of a difference of what is in `scores`.
+  mlir::Value exp(mlir::Value difference);
   /// `max`, but 0 for a row without a key so far: -inf - -inf would be a NaN.
   mlir::Value getFinite(mlir::Value max);
   /// What scores are multiplied by to be exponents of 2.

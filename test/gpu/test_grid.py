@@ -48,6 +48,8 @@ def test_dims(compiled, type, mod, dims, direction):
 def test_wide(compiled, type, mod, dims):
     if mod != "causal" and dims != (512, 512, 2, 1):
         pytest.skip("the causal case covers it")
+    if type == "f32" and mod.endswith("_afn"):
+        pytest.skip("an approximation is asked for, which shows in f32")
     head_dim, value_dim, q_heads, kv_heads = dims
     attention = Attention(type, q_heads, kv_heads, head_dim, value_dim, MODS[mod])
     run(compiled, attention, SOME_LENGTHS, False)

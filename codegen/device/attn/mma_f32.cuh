@@ -65,7 +65,8 @@ __device__ __forceinline__ void read_right(float (&elements)[2][4],
 }
 
 /// acc += a b, one multiply-add an element. Terms are summed in parts of 32, which then are added: the
-/// rounding errors of long sums grow with the number of parts, not of terms.
+/// rounding errors of long sums grow with the number of parts, not of terms. With a transposed left operand,
+/// as for the gradients of keys and values, whose sums may be of many terms of one size, by four first.
 template <int M, int N, int WarpsM, int WarpsN, typename A, typename B>
 __device__ __forceinline__ void mma_fma(Fragment<float, M, N, WarpsM, WarpsN> &acc, const A &a, const B &b) {
   static_assert(is_same<typename A::Element, float> && is_same<typename B::Element, float>,
@@ -74,6 +75,7 @@ __device__ __forceinline__ void mma_fma(Fragment<float, M, N, WarpsM, WarpsN> &a
   static_assert(A::kColumns % 4 == 0, "the inner dimension goes by four");
   using Acc = Fragment<float, M, N, WarpsM, WarpsN>;
   constexpr int kRowTiles = Acc::kRowTiles, kDepth = A::kColumns, kPart = 32;
+  constexpr bool kByFour = is_transposed<A>;
   // Few columns at a time: the sums of a part are registers beside those of acc.
   constexpr int kGroup = Acc::kColumnTiles % 4 == 0 ? 4 : Acc::kColumnTiles % 2 == 0 ? 2 : 1;
   const int first_row = acc.first_row(threadIdx.x), first_column = acc.first_column(threadIdx.x);
@@ -97,10 +99,13 @@ __device__ __forceinline__ void mma_fma(Fragment<float, M, N, WarpsM, WarpsN> &a
 #pragma unroll
           for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
-            for (int e = 0; e < 4; ++e)
+            for (int e = 0; e < 4; ++e) {
+              float four = kByFour ? 0.0f : sums[i][j][e];
 #pragma unroll
               for (int step = 0; step < 4; ++step)
-                sums[i][j][e] = __fmaf_rn(left[i][e / 2][step], right[e % 2][step], sums[i][j][e]);
+                four = __fmaf_rn(left[i][e / 2][step], right[e % 2][step], four);
+              sums[i][j][e] = kByFour ? sums[i][j][e] + four : four;
+            }
         }
       }
 #pragma unroll

@@ -114,6 +114,11 @@ struct Transposed {
   Tile tile;
 };
 
+template <typename Operand>
+inline constexpr bool is_transposed = false;
+template <typename Tile>
+inline constexpr bool is_transposed<Transposed<Tile>> = true;
+
 template <typename T, int Rows, int Columns>
 __device__ __forceinline__ Transposed<SharedTile<T, Rows, Columns>>
 transpose(const SharedTile<T, Rows, Columns> &tile) {
