@@ -150,6 +150,11 @@ bool FunctionPrinter::printTileOp(Operation *op) {
            << getRows(copy.getSource(), copy.getIndices(), copy.getRows(), copy.getGroup()) << ");\n";
         return true;
       })
+      .Case([&](tile::CopyFiniteOp copy) {
+        os << "copy_finite<kThreads, " << getColumns(copy.getSource()) << ">(" << getText(copy.getTile())
+           << ", " << getRows(copy.getSource(), copy.getIndices(), copy.getRows()) << ");\n";
+        return true;
+      })
       .Case([&](tile::CopyCommitOp) {
         os << "commit_group();\n";
         return true;
@@ -160,6 +165,10 @@ bool FunctionPrinter::printTileOp(Operation *op) {
       })
       .Case([&](tile::MmaOp mma) {
         printMma(mma);
+        return true;
+      })
+      .Case([&](tile::AddNonFiniteOp add) {
+        os << "add_non_finite(" << getArguments(add->getOperands()) << ");\n";
         return true;
       })
       .Case([&](tile::FillOp fill) {

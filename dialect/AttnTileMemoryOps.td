@@ -100,6 +100,29 @@ def AttnTile_CopyAsyncOp : AttnTile_Op<"copy_async", [AttrSizedOperandSegments]>
   let hasVerifier = 1;
 }
 
+def AttnTile_CopyFiniteOp : AttnTile_Op<"copy_finite"> {
+  let summary = "Copies rows of a tensor to a shared tile, without infinities and NaNs";
+  let description = [{
+    As `attn_tile.copy_async` without `aligned`, but with 0 for what is not finite, which `attn_tile.add_non_finite` takes care
+    of. Element by element, done when the operation returns; other threads see it after a barrier.
+
+    Constraints:
+    - (CF1) there is an index for each dimension of the source but the last; source and tile have the same element type.
+    - (CF2) the last dimension of the source is static, has stride 1 and at most the tile's columns.
+
+    Example:
+    ```mlir
+    attn_tile.copy_finite %value[%b, %h, %kv_begin] rows(%rows) to %value_tile
+        : memref<?x4x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>, !attn_tile.shared<64x128xbf16>
+    ```
+  }];
+  let arguments = (ins ReadsGlobal:$source, Variadic<Index>:$indices, Index:$rows, WritesShared:$tile);
+  let assemblyFormat = [{
+    $source `[` $indices `]` `rows` `(` $rows `)` `to` $tile attr-dict `:` type($source) `,` type($tile)
+  }];
+  let hasVerifier = 1;
+}
+
 def AttnTile_CopyCommitOp : AttnTile_Op<"copy_commit", [MemoryEffects<[MemWrite<AttnTile_SharedMemory>]>]> {
   let summary = "Closes a group of asynchronous copies";
   let description = "PTX ISA, `cp.async.commit_group`. An empty group is a group. Example: `attn_tile.copy_commit`";

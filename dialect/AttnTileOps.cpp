@@ -112,14 +112,23 @@ LogicalResult TensorMapOp::verify() {
   return success();
 }
 
+static LogicalResult verifyCopy(Operation *op, MemRefType source, size_t numIndices, SharedType tile,
+                                StringRef indexLabel, StringRef columnLabel) {
+  if (!tile.is2D() || source.getElementType() != tile.getElementType())
+    return op->emitOpError("expected source and a 2-D tile of the same element type, got ")
+           << source << " and " << tile << " [" << indexLabel << "]";
+  return verifyTilePlace(op, source, numIndices, tile.getShape()[1], indexLabel, columnLabel);
+}
+
 LogicalResult CopyAsyncOp::verify() {
-  auto source = cast<MemRefType>(getSource().getType());
-  if (!getTile().getType().is2D() || source.getElementType() != getTile().getType().getElementType())
-    return emitOpError("expected source and a 2-D tile of the same element type, got ")
-           << source << " and " << getTile().getType() << " [CA1]";
-  if (failed(verifyPacked(*this, getGroup(), getIndices().size(), "CA3")))
-    return failure();
-  return verifyTilePlace(*this, source, getIndices().size(), getTile().getType().getShape()[1], "CA1", "CA2");
+  return failure(failed(verifyPacked(*this, getGroup(), getIndices().size(), "CA3")) ||
+                 failed(verifyCopy(*this, cast<MemRefType>(getSource().getType()), getIndices().size(),
+                                   getTile().getType(), "CA1", "CA2")));
+}
+
+LogicalResult CopyFiniteOp::verify() {
+  return verifyCopy(*this, cast<MemRefType>(getSource().getType()), getIndices().size(), getTile().getType(),
+                    "CF1", "CF2");
 }
 
 LogicalResult MmaOp::verify() {
@@ -157,6 +166,31 @@ LogicalResult MmaOp::verify() {
            << (getAtom() == Atom::mma_sync ? "f16 or bf16" : "f32") << " for the atom "
            << stringifyAtom(getAtom()) << ", got " << aElement << " and " << getB().getType().getElementType()
            << " [MM3]";
+  return success();
+}
+
+LogicalResult AddNonFiniteOp::verify() {
+  FragmentType acc = getAcc().getType();
+  if (failed(verifyLayout(*this, "acc", acc, Layout::accumulator, "AF1")))
+    return failure();
+  ArrayRef<int64_t> a, b = getB().getType().getShape();
+  if (auto fragment = dyn_cast<FragmentType>(getA().getType())) {
+    if (failed(verifyLayout(*this, "a", fragment, Layout::accumulator, "AF1")))
+      return failure();
+    if (fragment.getWarps() != acc.getWarps() || acc.getWarps()[1] != 1)
+      return emitOpError("expected a fragment as a to have the warps of acc, in one column, got ")
+             << fragment << " and " << acc << " [AF1]";
+    a = fragment.getShape();
+  } else {
+    a = cast<SharedType>(getA().getType()).getShape();
+  }
+  if (a.size() != 2 || b.size() != 2)
+    return emitOpError("expected a and b to have two dimensions, got ")
+           << getA().getType() << " and " << getB().getType() << " [AF1]";
+  if (a[0] != acc.getShape()[0] || b[1] != acc.getShape()[1] || a[1] != b[0])
+    return emitOpError("expected acc of ")
+           << a[0] << "x" << b[1] << " and the same inner dimension of a and b, got " << acc << ", " << a[1]
+           << " and " << b[0] << " [AF2]";
   return success();
 }
 

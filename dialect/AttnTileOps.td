@@ -122,6 +122,34 @@ def AttnTile_MmaOp : AttnTile_Op<"mma"> {
   let hasVerifier = 1;
 }
 
+def AttnTile_AddNonFiniteOp : AttnTile_Op<"add_non_finite"> {
+  let summary = "Adds what is not finite in the right operand of a product";
+  let description = [{
+    In `acc += a * b` a factor 0 of a pair that is dropped does not silence an infinity or a NaN: their product is a NaN. This
+    operation adds to acc every `b[k, c]` that is not finite, in the rows m with `a[m, k] != 0`. With the product of a and of
+    what `attn_tile.copy_finite` leaves of b that is the product in which a factor 0 is a select.
+
+    It is slow: for the rare tile that has such elements.
+
+    Constraints:
+    - (AF1) acc is an accumulator, b a 2-D shared tile, a a 2-D shared tile or an accumulator with the warps of acc, in one
+      column.
+    - (AF2) the dimensions match.
+
+    Example:
+    ```mlir
+    attn_tile.add_non_finite %output, %kept, %value
+        : !attn_tile.fragment<128x64xf32, accumulator, 4x1>, !attn_tile.fragment<128x32xf32, accumulator, 4x1>, !attn_tile.shared<32x64xbf16>
+    ```
+  }];
+  let arguments = (ins UpdatesFragment:$acc,
+                       Arg<AnyTypeOf<[AttnTile_SharedType, AttnTile_FragmentType]>, "",
+                           [MemRead<AttnTile_SharedMemory>, MemRead<AttnTile_RegisterFile>]>:$a,
+                       ReadsShared:$b);
+  let assemblyFormat = "$acc `,` $a `,` $b attr-dict `:` type($acc) `,` type($a) `,` type($b)";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Elementwise
 //===----------------------------------------------------------------------===//

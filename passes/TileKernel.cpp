@@ -10,11 +10,13 @@
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/BufferTypes.h"
 #include "passes/ChooseSchedule.h"
+#include "passes/ScoreBounds.h"
 #include "passes/WorkIndex.h"
 
 using namespace mlir;
@@ -162,6 +164,21 @@ Value TileKernel::any(ValueRange ins, function_ref<Value(ValueRange)> body) {
   });
 }
 
+Value TileKernel::anyNonFinite(Value accumulator, Value rows) {
+  // Additions, of which several rows are under way; comparisons of elements would wait for each other.
+  FillOp::create(b, rows, f32(0));
+  RowReduceOp::create(b, Combine::add, accumulator, rows, /*scratch=*/Value(), /*partial=*/true);
+  return any(rows, [&](ValueRange elements) -> Value {
+    return arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, math::AbsFOp::create(b, elements[0]),
+                                 f32(INFINITY));
+  });
+}
+
+Value TileKernel::holdsInBlock(Value condition) {
+  auto either = gpu::AllReduceOperationAttr::get(b.getContext(), gpu::AllReduceOperation::OR);
+  return gpu::AllReduceOp::create(b, condition, either, /*uniform=*/true);
+}
+
 //===----------------------------------------------------------------------===//
 // What the host does for kernels
 //===----------------------------------------------------------------------===//
@@ -256,6 +273,11 @@ void OnlineTileKernel::copyRows(Value buffer, Value batch, Value head, Value beg
                                 Value tile) {
   Value rows = named(sub(length, begin), length == qLen ? "q_rows" : "kv_rows");
   CopyAsyncOp::create(b, buffer, ValueRange{batch, head, begin}, rows, tile, options.aligned);
+}
+
+bool OnlineTileKernel::scoresMayDrop() {
+  return !op.getScore().empty() &&
+         getFloatInterval(op.getScore().front().getTerminator()->getOperand(0)).low == -INFINITY;
 }
 
 void OnlineTileKernel::mma(Value acc, Value a, Value b, bool transposeA, bool transposeB) {

@@ -84,6 +84,11 @@ public:
 
   /// Whether `body(elements)` holds for any element that the warp has.
   mlir::Value any(mlir::ValueRange ins, llvm::function_ref<mlir::Value(mlir::ValueRange)> body);
+  /// Whether any element that the warp has of an accumulator is an infinity or a NaN, or the sum of a row too
+  /// large. Overwrites `rows`, a fragment of its rows.
+  mlir::Value anyNonFinite(mlir::Value accumulator, mlir::Value rows);
+  /// Whether `condition` holds for any thread of the block. A barrier.
+  mlir::Value holdsInBlock(mlir::Value condition);
 
   mlir::ImplicitLocOpBuilder b;
 
@@ -159,6 +164,9 @@ protected:
 
   /// The product that fits the element type: acc += a b.
   void mma(mlir::Value acc, mlir::Value a, mlir::Value b, bool transposeA = false, bool transposeB = false);
+
+  /// Whether the score region may make a score of finite numbers -inf.
+  bool scoresMayDrop();
 
   /// The regions, inside a map, for the pair (query, key), which may be one that is dropped, or lie beyond
   /// the lengths: captures are read out of bounds then, which kernels may.

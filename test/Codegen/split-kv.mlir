@@ -35,7 +35,8 @@
 // CHECK:       const int head = kv_head * 4;
 // CHECK:       copy_async<kThreads, 64>(query_tile, query.at(batch, head), PackedRows{4, row_begin, query.stride(1), query.stride(2)}, q_rows);
 // The parts share the blocks that the causal mask shows.
-// CHECK:       const int kv_end = min(wrap_sub(wrap_add(q_end, kv_len), q_len), kv_len);
+// CHECK:       const int difference = wrap_sub(wrap_add(q_end, kv_len), q_len);
+// CHECK:       const int kv_end = min(difference, kv_len);
 // CHECK:       const int part_begin =
 // CHECK:       copy_async<kThreads, 64>(key_tile, key.at(batch, kv_head, kv_first), key.stride(2), kv_rows);
 // CHECK:       const int q_idx = (row_begin + row) / 4;

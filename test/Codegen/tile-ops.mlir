@@ -52,6 +52,12 @@ gpu.module @kernels {
     // CHECK-NEXT: mma_tf32(acc, transpose(a), b);
     attn_tile.mma fma %acc, %a, %b transpose_b : !acc, !attn_tile.shared<64x64xf32>, !attn_tile.shared<64x64xf32>
     attn_tile.mma mma_sync_tf32 %acc, %a, %b transpose_a : !acc, !attn_tile.shared<64x64xf32>, !attn_tile.shared<64x64xf32>
+    // CHECK-NEXT: copy_finite<kThreads, 60>(b, x.at(b_index, h, 64), x.stride(2), length);
+    // CHECK-NEXT: add_non_finite(acc, a, b);
+    // CHECK-NEXT: add_non_finite(acc, acc, b);
+    attn_tile.copy_finite %x[%b_index, %h, %c64] rows(%length) to %b : !tensor, !attn_tile.shared<64x64xf32>
+    attn_tile.add_non_finite %acc, %a, %b : !acc, !attn_tile.shared<64x64xf32>, !attn_tile.shared<64x64xf32>
+    attn_tile.add_non_finite %acc, %acc, %b : !acc, !acc, !attn_tile.shared<64x64xf32>
     // Outs change at once.
     // CHECK-NEXT: map([&](int row, int column, float r, float &value) {
     // CHECK-NEXT:   value = value * scale + r + offset;

@@ -133,6 +133,62 @@ func.func @f(%acc: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %a: !attn_t
 
 // -----
 
+func.func @f(%acc: !attn_tile.fragment<64xf32, rows, 4x1>, %a: !attn_tile.shared<64x64xf16>) {
+  // expected-error @below {{expected acc to have layout accumulator, got rows [AF1]}}
+  attn_tile.add_non_finite %acc, %a, %a : !attn_tile.fragment<64xf32, rows, 4x1>, !attn_tile.shared<64x64xf16>, !attn_tile.shared<64x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%acc: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %a: !attn_tile.fragment<64x64xf16, operand_a, 4x1>, %b: !attn_tile.shared<64x64xf16>) {
+  // expected-error @below {{expected a to have layout accumulator, got operand_a [AF1]}}
+  attn_tile.add_non_finite %acc, %a, %b : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, !attn_tile.fragment<64x64xf16, operand_a, 4x1>, !attn_tile.shared<64x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%acc: !attn_tile.fragment<64x64xf32, accumulator, 2x2>, %b: !attn_tile.shared<64x64xf16>) {
+  // expected-error @below {{expected a fragment as a to have the warps of acc, in one column, got}}
+  attn_tile.add_non_finite %acc, %acc, %b : !attn_tile.fragment<64x64xf32, accumulator, 2x2>, !attn_tile.fragment<64x64xf32, accumulator, 2x2>, !attn_tile.shared<64x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%acc: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %a: !attn_tile.shared<64xf32>, %b: !attn_tile.shared<64x64xf16>) {
+  // expected-error @below {{expected a and b to have two dimensions, got '!attn_tile.shared<64xf32>' and '!attn_tile.shared<64x64xf16>' [AF1]}}
+  attn_tile.add_non_finite %acc, %a, %b : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, !attn_tile.shared<64xf32>, !attn_tile.shared<64x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%acc: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %a: !attn_tile.shared<32x64xf16>, %b: !attn_tile.shared<64x64xf16>) {
+  // expected-error @below {{expected acc of 32x64 and the same inner dimension of a and b, got '!attn_tile.fragment<64x64xf32, accumulator, 4x1>', 64 and 64 [AF2]}}
+  attn_tile.add_non_finite %acc, %a, %b : !attn_tile.fragment<64x64xf32, accumulator, 4x1>, !attn_tile.shared<32x64xf16>, !attn_tile.shared<64x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%source: memref<?x?x?x64xf16>, %tile: !attn_tile.shared<64x64xbf16>, %i: index) {
+  // expected-error @below {{expected source and a 2-D tile of the same element type, got 'memref<?x?x?x64xf16>' and '!attn_tile.shared<64x64xbf16>' [CF1]}}
+  attn_tile.copy_finite %source[%i, %i, %i] rows(%i) to %tile : memref<?x?x?x64xf16>, !attn_tile.shared<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%source: memref<?x?x?x80xf16>, %tile: !attn_tile.shared<64x64xf16>, %i: index) {
+  // expected-error @below {{expected a static last dimension of stride 1 and at most 64 elements, got 'memref<?x?x?x80xf16>' [CF2]}}
+  attn_tile.copy_finite %source[%i, %i, %i] rows(%i) to %tile : memref<?x?x?x80xf16>, !attn_tile.shared<64x64xf16>
+  return
+}
+
+// -----
+
 func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %r: !attn_tile.fragment<128xf32, rows, 4x1>) {
   // expected-error @below {{expected rows of type '!attn_tile.fragment<64xf32, rows, 4x1>', got '!attn_tile.fragment<128xf32, rows, 4x1>' [MP1]}}
   attn_tile.map ins(%r : !attn_tile.fragment<128xf32, rows, 4x1>) outs(%a : !attn_tile.fragment<64x64xf32, accumulator, 4x1>) {

@@ -136,6 +136,10 @@ gpu.module @kernels {
       attn_tile.convert %scores to %probabilities : !scores, !attn_tile.fragment<128x64xbf16, operand_a, 4x1>
       attn_tile.copy_wait pending(0)
       gpu.barrier
+      // CHECK: attn_tile.copy_finite %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) to %value_tile : memref<?x16x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>, {{(!attn_tile.shared)?}}<64x128xbf16>
+      attn_tile.copy_finite %value[%b, %h, %kv_begin] rows(%kv_rows) to %value_tile : !tensor, !attn_tile.shared<64x128xbf16>
+      // CHECK: attn_tile.add_non_finite %output, %scores, %value_tile : {{(!attn_tile.fragment)?}}<128x128xf32, accumulator, 4x1>, {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 4x1>, {{(!attn_tile.shared)?}}<64x128xbf16>
+      attn_tile.add_non_finite %output, %scores, %value_tile : !output, !scores, !attn_tile.shared<64x128xbf16>
       // CHECK: attn_tile.mma mma_sync %output, %probabilities, %value_tile :
       attn_tile.mma mma_sync %output, %probabilities, %value_tile : !output, !attn_tile.fragment<128x64xbf16, operand_a, 4x1>, !attn_tile.shared<64x128xbf16>
     }

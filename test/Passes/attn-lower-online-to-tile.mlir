@@ -13,6 +13,7 @@
 // CHECK: gpu.launch_func @plain_forward::@plain_forward blocks in (%{{.*}}, %{{.*}}, %{{.*}}) threads in (%c128{{.*}}, %{{.*}}, %{{.*}}) args(
 // CHECK-LABEL: gpu.module @plain_forward
 // CHECK: gpu.func @plain_forward({{.*}}) kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 4, blocks_per_multiprocessor = 2>}
+// CHECK-NOT: non_finite
 // CHECK: attn_tile.copy_async {{.*}} to %query_tile aligned
 // CHECK: attn_tile.copy_async {{.*}} to %key_tile aligned
 // CHECK: attn_tile.copy_commit
@@ -54,15 +55,47 @@ func.func @plain(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
 
 // -----
 
-// Two visited ranges: the loop goes from one visited block to the next.
+// Two visited ranges: the loop goes from one visited block to the next. Where the output is not finite all is computed again; then
+// masked blocks leave the infinities and NaNs of values out, and add those of pairs that are kept.
 !t = tensor<1x1x?x64xf16>
 !l = tensor<1x1x?xf32>
 // CHECK-LABEL: gpu.func @two_ranges_forward(
+// CHECK: scf.while (%[[CAREFUL:.*]] = %false{{.*}}) : (i1) -> () {
+// CHECK: attn_tile.fill %output, %
 // CHECK: scf.while (%[[AT:.*]] = %{{.*}}, %{{.*}} = %{{.*}}) : (index, index) -> (index, index) {
 // CHECK: arith.cmpi slt, %[[AT]], %{{.*}}
 // CHECK: } do {
 // CHECK: arith.minsi
+// CHECK: %[[BOTH:.*]] = arith.andi %[[CAREFUL]], %{{.*}}
+// CHECK: attn_tile.copy_async {{.*}} to %value_tile aligned
+// CHECK: attn_tile.copy_async {{.*}} to %key_tile aligned
+// CHECK: scf.if %[[BOTH]] {
+// CHECK: attn_tile.copy_finite {{.*}} to %value_tile :
+// CHECK-NEXT: gpu.barrier
+// CHECK: attn_tile.mma mma_sync %output, %probabilities, %value_tile :
 // CHECK: scf.yield
+// CHECK: attn_tile.copy_wait pending(0)
+// CHECK: scf.if %[[CAREFUL]] {
+// CHECK: scf.while
+// CHECK: scf.if
+// CHECK: gpu.barrier
+// CHECK-NOT: attn_tile.copy_async {{.*}} to %key_tile
+// CHECK: attn_tile.copy_async {{.*}} to %value_tile
+// CHECK: attn_tile.fill %scores,
+// CHECK-NOT: attn_tile.mma
+// CHECK: attn_tile.map outs(%scores
+// CHECK: attn_tile.map outs(%scores
+// CHECK: arith.cmpf oeq
+// CHECK: attn_tile.add_non_finite %output, %scores, %value_tile :
+// CHECK: attn_tile.fill %block_sum,
+// CHECK: attn_tile.row_reduce add %output into %block_sum partial
+// CHECK: attn_tile.any ins(%block_sum
+// CHECK: arith.cmpf uge
+// CHECK: %[[BAD:.*]] = gpu.all_reduce or %{{.*}} uniform
+// CHECK: %[[AGAIN:.*]] = arith.andi %{{.*}}, %[[BAD]]
+// CHECK: scf.condition(%[[AGAIN]])
+// CHECK: scf.yield %true
+// CHECK: attn_tile.row_combine add %row_sum
 func.func @two_ranges(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
   %out, %lse = attn.online_attention forward %q, %k, %v schedule(<block_m = 64, block_n = 32, warps = 4>)
     mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
@@ -82,13 +115,13 @@ func.func @two_ranges(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
 
 // -----
 
-// In f32 the products are made of multiply-adds, the probabilities go through shared memory, exp2 is accurate.
+// In f32 the products are made of multiply-adds, the probabilities go through shared memory, exp is accurate.
 !t = tensor<1x1x?x40xf32>
 !l = tensor<1x1x?xf32>
 // CHECK-LABEL: gpu.func @f32_forward(
 // CHECK: attn_tile.shared_alloc "query_tile" : <64x48xf32>
 // CHECK: attn_tile.mma fma %scores
-// CHECK: math.exp2 %{{[^ ]*}} : f32
+// CHECK: math.exp %{{[^ ]*}} : f32
 // CHECK: attn_tile.store_shared %scores to %probabilities_tile
 // CHECK: gpu.barrier
 // CHECK: attn_tile.mma fma %output, %probabilities_tile, %value_tile :
@@ -96,17 +129,38 @@ func.func @f32(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
   %out, %lse = attn.online_attention forward %q, %k, %v schedule(<block_m = 64, block_n = 32, warps = 4>) : (!t, !t, !t) -> (!t, !l)
   return %out, %lse : !t, !l
 }
+// CHECK-LABEL: gpu.func @f32_score_forward(
+// CHECK: attn_tile.store_shared %scores to %probabilities_tile
+// CHECK: gpu.barrier
+// CHECK: attn_tile.store_shared %scores to %probabilities_tile
+// CHECK-NEXT: gpu.barrier
+// CHECK-NEXT: attn_tile.add_non_finite %output, %probabilities_tile, %value_tile :
+func.func @f32_score(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
+  %out, %lse = attn.online_attention forward %q, %k, %v schedule(<block_m = 64, block_n = 32, warps = 4>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %sum = arith.addf %s, %s : f32
+      attn.yield %sum : f32
+    } : (!t, !t, !t) -> (!t, !l)
+  return %out, %lse : !t, !l
+}
 
 // -----
 
-// A score: the scale and the addition are one instruction.
+// A score: the scale and the addition are one instruction. It may be -inf, in any block.
 !t = tensor<1x8x?x64xf16>
 !l = tensor<1x8x?xf32>
 // CHECK-LABEL: gpu.func @score_forward(
+// CHECK: scf.while (%[[CAREFUL:.*]] = %false{{.*}}) : (i1) -> () {
+// CHECK: scf.if %[[CAREFUL]] {
+// CHECK: attn_tile.copy_finite {{.*}} to %value_tile :
 // CHECK: attn_tile.map outs(%scores
 // CHECK: %[[TERM:.*]] = memref.load
 // CHECK: %[[SCALE:.*]] = arith.constant 1.250000e-01 : f32
 // CHECK: math.fma %{{.*}}, %[[SCALE]], %[[TERM]]
+// CHECK: scf.if %[[CAREFUL]] {
+// CHECK: attn_tile.mma mma_sync %scores, %query_tile, %key_tile transpose_b
+// CHECK: math.fma
+// CHECK: attn_tile.add_non_finite %output, %scores, %value_tile :
 func.func @score(%q: !t, %k: !t, %v: !t, %bias: tensor<8x?xf32>) -> (!t, !l) {
   %out, %lse = attn.online_attention forward %q, %k, %v captures(%bias : tensor<8x?xf32>) schedule(<block_m = 64, block_n = 32, warps = 4>)
     score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
@@ -519,6 +573,26 @@ func.func @wide_bounded(%q: !t) -> (!t, !l) {
       %t = math.tanh %x fastmath<afn> : f32
       %z = arith.mulf %t, %cap : f32
       attn.yield %z : f32
+    } : (!t, !t, !t) -> (!t, !l)
+  return %out, %lse : !t, !l
+}
+
+// Of wide heads the values are copied once.
+// CHECK-LABEL: gpu.func @wide_masked_forward(
+// CHECK: scf.while
+// CHECK: scf.if
+// CHECK: attn_tile.copy_finite {{.*}} to %value_tile :
+// CHECK: } else {
+// CHECK: attn_tile.copy_async {{.*}} to %value_tile aligned
+// CHECK: attn_tile.add_non_finite %output, %probabilities_tile, %value_tile :
+func.func @wide_masked(%q: !t) -> (!t, !l) {
+  %out, %lse = attn.online_attention forward %q, %q, %q schedule(<block_m = 64, block_n = 64, warps = 8>)
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %keep = arith.cmpi sle, %kv_idx, %q_idx : index
+      attn.yield %keep : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %c0 = arith.constant 0 : index
+      attn.yield_ranges visited(%c0 to %end) masked(%begin to %end)
     } : (!t, !t, !t) -> (!t, !l)
   return %out, %lse : !t, !l
 }

@@ -30,7 +30,8 @@ def make_inputs(attention, shape, seed=0, device=DEVICE):
 
 def round_to_tf32(x):
     """To 10 bits of mantissa, ties away from 0."""
-    return ((x.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+    rounded = ((x.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+    return torch.where(x.isfinite(), rounded, x)
 
 
 def compute(attention, inputs, exact, backward):
@@ -41,8 +42,18 @@ def compute(attention, inputs, exact, backward):
     def round(x):
         return x if exact else x.to(element).to(compute_type)
 
-    def product(a, b):
+    def multiply(a, b):
         return round_to_tf32(a) @ round_to_tf32(b) if attention.tf32 and not exact else a @ b
+
+    def product(a, b):
+        """A factor 0 of a makes a term 0, whatever b has."""
+        if b.isfinite().all():
+            return multiply(a, b)
+        result = multiply(a, torch.where(b.isfinite(), b, 0.0))
+        for infinity in (torch.inf, -torch.inf):  # a NaN is both
+            reach = (a != 0).to(compute_type) @ (b.isnan() | (b == infinity)).to(compute_type)
+            result = torch.where(reach > 0, result + infinity, result)
+        return result
 
     q, k, v = (inputs[name].to(compute_type) for name in "qkv")
     group = q.shape[1] // max(1, k.shape[1])
@@ -62,7 +73,7 @@ def compute(attention, inputs, exact, backward):
             value = torch.as_tensor(value, device=q.device).to(torch.float32 if not torch.is_tensor(value) else value.dtype)
             value = value.to(compute_type).requires_grad_(backward)
         captures.append(value)
-    raw = (round(product(q, kk.mT)) * attention.scale_or_default).detach().requires_grad_(backward)
+    raw = (round(multiply(q, kk.mT)) * attention.scale_or_default).detach().requires_grad_(backward)
     score = raw if attention.mod.torch_score is None else attention.mod.torch_score(raw, *indices, lengths, *captures)
     x = score.detach()
     if attention.mod.torch_mask is not None:
@@ -83,7 +94,7 @@ def compute(attention, inputs, exact, backward):
     p = torch.where(x == -torch.inf, 0.0, torch.exp(x - torch.where(lse == -torch.inf, 0.0, lse)))
     p = round(p)
     delta = (d_out * o).sum(-1, keepdim=True) - d_lse[..., None]
-    d_score = p * (round(product(d_out, vv.mT)) - delta)
+    d_score = p * (round(multiply(d_out, vv.mT)) - delta)
     d_score = torch.where(x == -torch.inf, 0.0, d_score)
     floats = [c for c, spec in zip(captures, specs) if spec.is_float]
     if attention.mod.torch_score is None:
@@ -138,11 +149,12 @@ def ulp(dtype, value):
 
 
 def max_error(result, exact):
-    """An infinity has no error where the reference has the same; anything else that is not finite an infinite one."""
+    """What is not finite has no error where the reference has the same, and an infinite one elsewhere."""
     if result.numel() == 0:
         return 0.0
     result = result.to(torch.float64)
-    error = torch.where(result == exact, 0.0, (result - exact).abs())
+    is_same = (result == exact) | (result.isnan() & exact.isnan())
+    error = torch.where(is_same, 0.0, (result - exact).abs())
     return torch.nan_to_num(error, nan=math.inf, posinf=math.inf).amax().item()
 
 
@@ -158,7 +170,10 @@ def perturb(inputs, seed):
 
 def check(attention, fn, shape, backward, seed=0):
     """What is wrong with the results of this shape: a list of sentences."""
-    inputs = make_inputs(attention, shape, seed)
+    return check_inputs(attention, fn, shape, make_inputs(attention, shape, seed), backward)
+
+
+def check_inputs(attention, fn, shape, inputs, backward):
     got = ours(attention, fn, inputs, backward)
     exact, standard = (compute(attention, inputs, is_exact, backward) for is_exact in (True, False))
     problems = []

@@ -4,7 +4,7 @@
 
 import pytest
 import torch
-from contract import DEVICE, check, compute, make_inputs, max_error, ours, poisoned
+from contract import DEVICE, check, check_inputs, compute, make_inputs, max_error, ours, poisoned
 from modules import MODS, Attention, Capture, Mod
 
 
@@ -78,6 +78,58 @@ def test_huge_scores(compiled, deterministic):
     for name, result in got.items():
         assert result.isfinite().all(), name
     assert max_error(got["out"], exact["out"]) < 0.05 and max_error(got["d_v"], exact["d_v"]) < 0.1
+
+
+def spoil(inputs, name, share, seed):
+    """Infinities and NaNs in some elements of a share of the rows."""
+    x = inputs[name]
+    generator = torch.Generator(x.device).manual_seed(seed)
+
+    def some(share, *size):
+        return torch.rand(size, generator=generator, device=x.device) < share
+
+    kind = torch.randint(3, x.shape, generator=generator, device=x.device)
+    garbage = torch.tensor([torch.nan, torch.inf, -torch.inf], dtype=x.dtype, device=x.device)[kind]
+    inputs[name] = torch.where(some(share, *x.shape[:3], 1) & some(0.1, *x.shape), garbage, x)
+
+
+def check_garbage(attention, fn, sizes):
+    """What dropped pairs hold does not show: values that some queries keep and others drop, keys that all drop."""
+    problems = []
+    for seed, (q_len, kv_len) in enumerate(sizes):
+        shape = attention.shape(2, q_len, kv_len)
+        inputs = make_inputs(attention, shape, seed)
+        spoil(inputs, "v", 0.05, seed)
+        if attention.mod is MODS["padding"]:
+            lengths = torch.tensor([kv_len // 5, kv_len - 3], device=DEVICE)
+            inputs["captures"] = [lengths]
+            beyond = torch.arange(kv_len, device=DEVICE)[:, None] >= lengths[:, None, None, None]
+            inputs["k"], inputs["v"] = (torch.where(beyond, x, inputs[name]) for name, x in (("k", torch.nan), ("v", torch.inf)))
+        problems += check_inputs(attention, fn, shape, inputs, False)
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("dim", (64, 128, 256, 512))
+@pytest.mark.parametrize("mod", ("causal", "padding", "window", "document", "soft_cap_afn", "minus_infinity"))
+@pytest.mark.parametrize("type", ("bf16", "f16", "f32"))
+def test_garbage(compiled, type, mod, dim):
+    if dim != 64 and mod not in ("causal", "padding"):
+        pytest.skip("the other masks cover it")
+    if type == "f32" and mod.endswith("_afn"):
+        pytest.skip("an approximation is asked for, which shows in f32")
+    attention = Attention(type, 4, 2, dim, dim, MODS[mod])
+    check_garbage(attention, compiled(attention), ((200, 200), (129, 70), (1, 33), (300, 300)))
+
+
+@pytest.mark.parametrize("mod", ("bottom_right", "padding"))
+def test_garbage_in_parts(compiled, mod):
+    attention = Attention("bf16", 8, 2, 128, 128, MODS[mod])
+    check_garbage(attention, compiled(attention, kv_splits=3), ((1, 700), (5, 300)))
+
+
+def test_garbage_tf32(compiled):
+    attention = Attention("f32", 4, 2, 64, 64, MODS["causal"], tf32=True)
+    check_garbage(attention, compiled(attention, tf32=True), ((200, 200),))
 
 
 def test_same_key(compiled):

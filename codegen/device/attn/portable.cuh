@@ -17,6 +17,7 @@
 #include "attn/math.cuh"
 #include "attn/mma.cuh"
 #include "attn/mma_f32.cuh"
+#include "attn/non_finite.cuh"
 #include "attn/ptx.cuh"
 #include "attn/reduce.cuh"
 #include "attn/rows.cuh"
