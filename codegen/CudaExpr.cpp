@@ -180,9 +180,12 @@ static CudaExpr buildWrapping(Operation *op, StringRef symbol, Precedence preced
   return makeCall(function, operands);
 }
 
-/// The divisor if it is constant, not 0 and not -1: then C++ divides like MLIR.
+/// Whether the divisor is known not to be 0 or -1, a constant or the greater of one and something else: then
+/// C++ divides like MLIR.
 static bool isPlainDivisor(Value divisor) {
   APInt value;
+  if (auto greater = divisor.getDefiningOp<arith::MaxSIOp>())
+    return matchPattern(greater.getRhs(), m_ConstantInt(&value)) && value.isStrictlyPositive();
   return matchPattern(divisor, m_ConstantInt(&value)) && !value.isZero() && !value.isAllOnes();
 }
 

@@ -225,7 +225,7 @@ void FunctionPrinter::printStatements(Block &block) {
 }
 
 void FunctionPrinter::printStatement(Operation *op) {
-  if (printTileOp(op))
+  if (printTileOp(op) || printAsyncOp(op))
     return;
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](scf::ForOp loop) { printFor(loop); })
@@ -315,10 +315,15 @@ void FunctionPrinter::printHeaderComment() {
      << kernel.getSharedBytes() << " bytes of shared memory";
   llvm::ListSeparator separator(" | ");
   StringRef start = ": ";
-  function.walk([&](tile::SharedAllocOp alloc) {
-    os << start << StringRef(separator) << names.getName(alloc.getTile()) << ' '
-       << alloc.getTile().getType().getBytes() << " at " << *alloc.getOffset();
+  auto printPlace = [&](Value storage, int64_t bytes, int64_t offset) {
+    os << start << StringRef(separator) << names.getName(storage) << ' ' << bytes << " at " << offset;
     start = "";
+  };
+  function.walk([&](tile::SharedAllocOp alloc) {
+    printPlace(alloc.getTile(), alloc.getTile().getType().getBytes(), *alloc.getOffset());
+  });
+  function.walk([&](tile::PipelineAllocOp alloc) {
+    printPlace(alloc.getPipeline(), alloc.getType().getBytes(), *alloc.getOffset());
   });
   os << "\n";
 }
@@ -361,8 +366,11 @@ void FunctionPrinter::print() {
     auto kernel = function->getAttrOfType<tile::KernelAttr>(tile::AttnTileDialect::getKernelAttrName());
     if (copiesTiles(function))
       os << "constexpr int kThreads = " << 32 * kernel.getWarps() << ";\n";
+    function.walk([&](tile::WarpSpecializeOp roles) {
+      os << "constexpr int kConsumers = " << roles.getConsumers() << ";\n";
+    });
     if (kernel.getSharedBytes() > 0)
-      os << "extern __shared__ __align__(128) unsigned char shared[];\n";
+      os << "extern __shared__ __align__(" << getSharedAlignment(function) << ") unsigned char shared[];\n";
     for (BlockArgument argument : function.getArguments())
       if (argument.getType().isIndex())
         os << "const int " << names.getName(argument) << " = int(" << getWideName(argument) << ");\n";
@@ -370,14 +378,23 @@ void FunctionPrinter::print() {
   printStatements(function.getBody().front());
 }
 
+/// Whether kernels have roles or take tensor maps.
+static bool isOfHopper(gpu::GPUModuleOp module) {
+  return module
+      .walk([](Operation *op) {
+        auto function = dyn_cast<gpu::GPUFuncOp>(op);
+        bool takesMap =
+            function && llvm::any_of(function.getArgumentTypes(), llvm::IsaPred<tile::TensorMapType>);
+        return takesMap || isa<tile::WarpSpecializeOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 LogicalResult cuda::printCuda(gpu::GPUModuleOp module, raw_ostream &stream) {
   if (failed(verifyEmittable(module)))
     return failure();
   raw_indented_ostream os(stream);
-  bool hasTensorMaps = llvm::any_of(module.getOps<gpu::GPUFuncOp>(), [](gpu::GPUFuncOp function) {
-    return llvm::any_of(function.getArgumentTypes(), llvm::IsaPred<tile::TensorMapType>);
-  });
-  os << "#include \"attn/" << (hasTensorMaps ? "hopper" : "portable") << ".cuh\"\n";
+  os << "#include \"attn/" << (isOfHopper(module) ? "hopper" : "portable") << ".cuh\"\n";
   os << "using namespace attn;\n";
   for (auto function : module.getOps<gpu::GPUFuncOp>()) {
     os << "\n";

@@ -105,11 +105,16 @@ void FunctionPrinter::printMma(tile::MmaOp op) {
       return "mma";
     case tile::Atom::mma_sync_tf32:
       return "mma_tf32";
+    case tile::Atom::wgmma:
+      return "mma_async";
     }
     llvm_unreachable("unknown atom");
   };
-  os << getFunction(op.getAtom()) << '(' << getText(op.getAcc()) << ", "
-     << operand(op.getA(), op.getTransposeA()) << ", " << operand(op.getB(), op.getTransposeB()) << ");\n";
+  os << getFunction(op.getAtom());
+  if (op.getAtom() == tile::Atom::wgmma)
+    os << "</*overwrite*/ " << (op.getOverwrite() ? "true" : "false") << '>';
+  os << '(' << getText(op.getAcc()) << ", " << operand(op.getA(), op.getTransposeA()) << ", "
+     << operand(op.getB(), op.getTransposeB()) << ");\n";
 }
 
 static StringRef getOperation(tile::Combine combine) {
@@ -255,8 +260,8 @@ bool FunctionPrinter::printTileOp(Operation *op) {
           os << "store_via" << getCopyParameters(store.getTarget(), store.getAligned()) << '(' << place
              << ", " << getText(store.getFragment()) << ", " << getText(store.getVia()) << ");\n";
         else
-          os << "store<" << getColumns(store.getTarget()) << ">(" << place << ", "
-             << getText(store.getFragment()) << ");\n";
+          os << "store<" << getColumns(store.getTarget()) << (store.getAligned() ? ", /*aligned*/ true" : "")
+             << ">(" << place << ", " << getText(store.getFragment()) << ");\n";
         return true;
       })
       .Case([&](tile::AtomicAddOp add) {

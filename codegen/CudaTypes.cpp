@@ -57,6 +57,18 @@ std::string cuda::getType(Type type) {
           return llvm::formatv("SharedVector<{0}, {1}>", element, tile.getShape()[0]);
         return llvm::formatv("SharedTile<{0}, {1}, {2}>", element, tile.getShape()[0], tile.getShape()[1]);
       })
+      .Case([](tile::PanelsType tile) -> std::string {
+        return llvm::formatv("PanelTile<{0}, {1}, {2}>", getScalarType(tile.getElementType()),
+                             tile.getShape()[0], tile.getShape()[1]);
+      })
+      .Case([](tile::PipelineType pipeline) -> std::string {
+        ArrayRef<int64_t> shape = pipeline.getShape();
+        return llvm::formatv("Pipeline<{0}, {1}, {2}, {3}, {4}>", getScalarType(pipeline.getElementType()),
+                             shape[0], shape[1], shape[2], pipeline.getConsumers());
+      })
+      .Case([](tile::WorkQueueType queue) -> std::string {
+        return llvm::formatv("WorkQueue<{0}>", queue.getConsumers());
+      })
       .Case([](tile::FragmentType fragment) -> std::string {
         std::string element = getScalarType(fragment.getElementType());
         ArrayRef<int64_t> shape = fragment.getShape(), warps = fragment.getWarps();

@@ -64,6 +64,10 @@ private:
   std::string getRows(mlir::Value memref, mlir::ValueRange indices, mlir::Value rows,
                       mlir::Value group = mlir::Value());
 
+  // CudaAsyncOps.cpp: what attn_tile has for the hopper family.
+  bool printAsyncOp(mlir::Operation *op);
+  void printRoles(tile::WarpSpecializeOp op);
+
   mlir::gpu::GPUFuncOp function;
   NameSelection names;
   mlir::raw_indented_ostream &os;
@@ -71,6 +75,9 @@ private:
 
 /// Where a shared tile starts, in bytes; no value before tiles are placed.
 std::optional<int64_t> getSharedOffset(mlir::Value tile);
+
+/// What the shared memory of a kernel has to be aligned to, in bytes.
+int64_t getSharedAlignment(mlir::gpu::GPUFuncOp kernel);
 
 /// Whether a buffer is only read.
 bool isReadOnly(mlir::Value memref);

@@ -41,7 +41,7 @@ ArrayRef<StringRef> cuda::getReservedNames() {
       "wchar_t", "while", "xor", "xor_eq", "concept", "requires", "co_await", "co_return", "co_yield", "main",
       "blockDim", "blockIdx", "gridDim", "threadIdx", "warpSize", "dim3", "half", "linux", "unix",
       // what emitted code itself defines
-      "attn", "shared", "kThreads",
+      "attn", "shared", "kThreads", "kConsumers", "warpgroup",
       // what it calls
       "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos",
       "cosh", "erf", "erfc", "exp", "exp10", "exp2", "expm1", "fabs", "floor", "fma", "fmod", "log", "log10",
@@ -60,7 +60,7 @@ ArrayRef<StringRef> cuda::getReservedNames() {
       "row_reduce", "shift_left", "shift_right", "shift_right_unsigned", "store", "store_rounded",
       "store_rows", "store_via", "tanh_approx", "to_index", "to_integer", "to_unsigned", "transpose",
       "wait_group", "warp_index", "wrap_abs", "wrap_add", "wrap_mul", "wrap_sub", "Max", "Sum",
-      "round_integer_to"};
+      "round_integer_to", "PanelTile", "Pipeline", "TensorMap", "publish_barriers", "warpgroup_index", "increase_registers", "decrease_registers", "open_turns", "take_turn", "pass_turn", "copy_bulk", "mma_async", "mma_commit", "mma_wait", "hold", "WorkQueue"};
   return words;
 }
 
@@ -284,7 +284,8 @@ std::string NameSelection::getBaseName(Value value) {
   if (StringRef hint = getNameHint(op->getLoc()); !hint.empty())
     return hint.str();
   return llvm::TypeSwitch<Operation *, std::string>(op)
-      .Case<tile::SharedAllocOp, tile::SharedReuseOp, tile::RingSlotOp, tile::FragmentAllocOp>(
+      .Case<tile::SharedAllocOp, tile::SharedReuseOp, tile::RingSlotOp, tile::FragmentAllocOp,
+            tile::PipelineAllocOp, tile::WorkQueueAllocOp, tile::PipelineAcquireOp, tile::PipelineWaitOp>(
           [](auto alloc) { return alloc.getName().str(); })
       .Case([&](memref::DimOp dim) {
         std::optional<int64_t> index = dim.getConstantIndex();

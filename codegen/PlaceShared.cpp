@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CodegenPasses.h"
+#include "codegen/FunctionPrinter.h"
 #include "dialect/AttnDialect.h"
 #include "dialect/AttnTileDialect.h"
 #include "llvm/Support/MathExtras.h"
@@ -19,17 +20,29 @@ namespace attn {
 #include "codegen/CodegenPasses.h.inc"
 } // namespace attn
 
-/// What the permutation of chunks in a tile, and bulk copies, need.
-static constexpr int64_t kAlignment = 128;
+/// What the permutation of chunks in a tile, and bulk copies, need; and the swizzle of panels.
+static constexpr int64_t kAlignment = 128, kPanelAlignment = 1024;
 
-/// Places the tiles; returns the bytes of all.
+int64_t cuda::getSharedAlignment(gpu::GPUFuncOp kernel) {
+  bool hasPanels = kernel.walk([](PipelineAllocOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  return hasPanels ? kPanelAlignment : kAlignment;
+}
+
+/// Places the tiles, panels first; returns the bytes of all.
 static int64_t placeTiles(gpu::GPUFuncOp kernel) {
   int64_t end = 0;
-  kernel.walk([&](SharedAllocOp alloc) {
-    int64_t offset = llvm::alignTo(end, kAlignment);
-    alloc.setOffset(offset);
-    end = offset + alloc.getTile().getType().getBytes();
-  });
+  auto place = [&](int64_t bytes, int64_t alignment) {
+    int64_t offset = llvm::alignTo(end, alignment);
+    end = offset + bytes;
+    return offset;
+  };
+  kernel.walk(
+      [&](PipelineAllocOp alloc) { alloc.setOffset(place(alloc.getType().getBytes(), kPanelAlignment)); });
+  kernel.walk(
+      [&](SharedAllocOp alloc) { alloc.setOffset(place(alloc.getTile().getType().getBytes(), kAlignment)); });
+  kernel.walk(
+      [&](PipelineAllocOp alloc) { alloc.setBarrierOffset(place(alloc.getType().getBarrierBytes(), 8)); });
+  kernel.walk([&](WorkQueueAllocOp alloc) { alloc.setOffset(place(WorkQueueType::kBytes, 8)); });
   return end;
 }
 
@@ -44,6 +57,10 @@ static LogicalResult checkLimit(gpu::GPUFuncOp kernel, int64_t bytes, TargetAttr
   kernel.walk([&](SharedAllocOp alloc) {
     diagnostic.attachNote(alloc.getLoc())
         << '"' << alloc.getName() << "\" takes " << alloc.getTile().getType().getBytes() << " bytes";
+  });
+  kernel.walk([&](PipelineAllocOp alloc) {
+    diagnostic.attachNote(alloc.getLoc())
+        << '"' << alloc.getName() << "\" takes " << alloc.getType().getBytes() << " bytes";
   });
   return failure();
 }

@@ -84,8 +84,10 @@ static LogicalResult verifyOp(Operation *op) {
             tile::CopyWaitOp, tile::FillOp, tile::YieldOp, tile::ConvertOp, tile::LoadRowsOp,
             tile::StoreSharedOp, tile::StoreOp, tile::StoreRowsOp, tile::AtomicAddOp, tile::RowDotOp,
             tile::RingSlotOp, tile::LoadSharedOp, tile::LoadOp, tile::AccumulateOp, tile::FlushSumOp,
-            tile::RowReduceOp, tile::RowCombineOp, tile::AddNonFiniteOp, tile::CopyFiniteOp>(
-          [](Operation *) { return success(); })
+            tile::RowReduceOp, tile::RowCombineOp, tile::AddNonFiniteOp, tile::CopyFiniteOp, tile::WarpSpecializeOp, tile::OpenTurnsOp,
+            tile::TakeTurnOp, tile::PassTurnOp, tile::PipelineAcquireOp, tile::PipelineWaitOp,
+            tile::PipelineCommitOp, tile::PipelineReleaseOp, tile::CopyBulkOp, tile::WorkDrawOp,
+            tile::WorkTakeOp, tile::MmaCommitOp, tile::MmaWaitOp>([](Operation *) { return success(); })
       .Case([](scf::ForOp loop) -> LogicalResult {
         if (loop.getUnsignedCmp())
           return loop.emitOpError("compares unsigned, which has no CUDA C++ form");
@@ -95,6 +97,16 @@ static LogicalResult verifyOp(Operation *op) {
       .Case([](memref::AtomicRMWOp atomic) { return verifyAtomic(atomic); })
       .Case([](gpu::AllReduceOp vote) { return verifyVote(vote); })
       .Case([](tile::SharedAllocOp alloc) -> LogicalResult {
+        if (!alloc.getOffset())
+          return alloc.emitOpError("has no offset; run --attn-tile-place-shared");
+        return success();
+      })
+      .Case([](tile::PipelineAllocOp alloc) -> LogicalResult {
+        if (!alloc.getOffset() || !alloc.getBarrierOffset())
+          return alloc.emitOpError("has no offset; run --attn-tile-place-shared");
+        return success();
+      })
+      .Case([](tile::WorkQueueAllocOp alloc) -> LogicalResult {
         if (!alloc.getOffset())
           return alloc.emitOpError("has no offset; run --attn-tile-place-shared");
         return success();
@@ -127,9 +139,13 @@ static LogicalResult verifyFunction(gpu::GPUFuncOp function) {
              << tile::AttnTileDialect::getKernelAttrName() << "' on a kernel";
     WalkResult warps = function.walk([&](tile::FragmentAllocOp alloc) {
       tile::FragmentType type = alloc.getType();
-      if (type.getWarps()[0] * type.getWarps()[1] == kernel.getWarps())
+      // Those of the consumers, where warps have roles.
+      bool hasRole = alloc->getParentOfType<tile::WarpSpecializeOp>();
+      int64_t warps = kernel.getWarps() - (hasRole ? 4 : 0);
+      if (type.getWarps()[0] * type.getWarps()[1] == warps)
         return WalkResult::advance();
-      alloc.emitOpError("expected the ") << kernel.getWarps() << " warps of the kernel, got " << type;
+      alloc.emitOpError("expected the ")
+          << warps << " warps of the " << (hasRole ? "consumers" : "kernel") << ", got " << type;
       return WalkResult::interrupt();
     });
     if (warps.wasInterrupted())

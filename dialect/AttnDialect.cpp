@@ -93,7 +93,8 @@ LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError, A
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t blockM,
                                    int64_t blockN, LoopOrder order, int64_t kvSplits, int64_t vectorLength,
                                    int64_t registerRows, int64_t registerVectors, int64_t warps,
-                                   int64_t blocksPerMultiprocessor, int64_t stages) {
+                                   int64_t blocksPerMultiprocessor, int64_t stages, ScheduleFamily family,
+                                   bool fixedMaximum) {
   std::pair<StringRef, int64_t> numbers[] = {{"block_m", blockM},
                                              {"block_n", blockN},
                                              {"kv_splits", kvSplits},
@@ -115,10 +116,16 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << registerRows * registerVectors << " [S4]";
   if (warps > 32) // (S5)
     return emitError() << "expected warps of at most 32, got " << warps << " [S5]";
+  if (family == ScheduleFamily::hopper && (warps % 4 != 0 || warps < 8 || warps > 16)) // (S5)
+    return emitError() << "expected 8, 12 or 16 warps with family = hopper, got " << warps << " [S5]";
+  if (fixedMaximum && family != ScheduleFamily::hopper) // (S5)
+    return emitError() << "expected fixed_maximum with family = hopper, got "
+                       << stringifyScheduleFamily(family) << " [S5]";
   return success();
 }
 
 ScheduleAttr ScheduleAttr::withKvSplits(int64_t kvSplits) const {
   return get(getContext(), getBlockM(), getBlockN(), getOrder(), kvSplits, getVectorLength(),
-             getRegisterRows(), getRegisterVectors(), getWarps(), getBlocksPerMultiprocessor(), getStages());
+             getRegisterRows(), getRegisterVectors(), getWarps(), getBlocksPerMultiprocessor(), getStages(),
+             getFamily(), getFixedMaximum());
 }

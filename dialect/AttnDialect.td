@@ -48,6 +48,9 @@ def Attn_Arch : Attn_Enum<"Arch", "instruction set that code is generated for", 
     I32EnumAttrCase<"sm_80", 80>, I32EnumAttrCase<"sm_86", 86>, I32EnumAttrCase<"sm_89", 89>,
     I32EnumAttrCase<"sm_90a", 90>, I32EnumAttrCase<"sm_100a", 100>, I32EnumAttrCase<"sm_120a", 120>]>;
 
+def Attn_ScheduleFamily : Attn_Enum<"ScheduleFamily", "the instructions that a GPU kernel is made of", [
+    I32EnumAttrCase<"portable", 0>, I32EnumAttrCase<"hopper", 1>]>;
+
 def Attn_LoopOrder : Attn_Enum<"LoopOrder", "which loop over blocks is the outer one", [
     I32EnumAttrCase<"query_outer", 0>, I32EnumAttrCase<"key_outer", 1>]>;
 
@@ -122,7 +125,12 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     - On a CPU `vector_length` elements of the compute type make a vector; a micro-kernel of a matrix product keeps
       `register_rows` x `register_vectors` of them in registers.
     - On a GPU a block of the grid has `warps` warps, and `blocks_per_multiprocessor` of them are to fit one multiprocessor;
-      streamed tiles have `stages` places in shared memory.
+      streamed tiles have `stages` places in shared memory. The `family` says what its kernel is made of: `portable`
+      (mma.sync and cp.async, sm_80 and later) or `hopper` (wgmma, the tensor memory accelerator and a warpgroup that only
+      loads, one of `warps / 4`; sm_90a).
+    - With `fixed_maximum`, bf16 probabilities of blocks of keys without a masked pair are relative to the maximum of their row
+      in the blocks before, not to the true one. A second kernel computes exactly what scores outgrew by that (by a factor of
+      2^100 in a sum of exponentials), and returns at once where there is nothing of that kind.
 
     Only `block_m` and `block_n` have to be given; the order is `query_outer` and every other number 1 where it is left out.
 
@@ -132,7 +140,7 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
       multiple of `vector_length * register_vectors`; checked by the op that carries the schedule.
     - (S3) `key_outer` and `kv_splits > 1` exclude each other.
     - (S4) `vector_length` and `register_rows * register_vectors` are at most 256: micro-kernels are unrolled.
-    - (S5) `warps` is at most 32.
+    - (S5) `warps` is at most 32; with `family = hopper` they are 2 to 4 warpgroups. `fixed_maximum` is for `family = hopper`.
 
     Example: `#attn.schedule<block_m = 64, block_n = 64, vector_length = 16, register_rows = 8, register_vectors = 2>`
   }];
@@ -146,7 +154,9 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"int64_t", "1">:$register_vectors,
     DefaultValuedParameter<"int64_t", "1">:$warps,
     DefaultValuedParameter<"int64_t", "1">:$blocks_per_multiprocessor,
-    DefaultValuedParameter<"int64_t", "1">:$stages);
+    DefaultValuedParameter<"int64_t", "1">:$stages,
+    DefaultValuedParameter<"::attn::ScheduleFamily", "::attn::ScheduleFamily::portable">:$family,
+    DefaultValuedParameter<"bool", "false">:$fixed_maximum);
   let extraClassDeclaration = [{
     ScheduleAttr withKvSplits(int64_t kvSplits) const;
   }];

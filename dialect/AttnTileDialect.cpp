@@ -89,6 +89,36 @@ void SharedType::print(AsmPrinter &printer) const {
   printer << '>';
 }
 
+Type PanelsType::parse(AsmParser &parser) {
+  SmallVector<int64_t> shape;
+  FloatType elementType;
+  if (parser.parseLess() || parseShape(parser, shape, elementType) || parser.parseGreater())
+    return {};
+  return parser.getChecked<PanelsType>(parser.getContext(), shape, elementType);
+}
+
+void PanelsType::print(AsmPrinter &printer) const {
+  printer << '<';
+  printShape(printer, getShape(), getElementType());
+  printer << '>';
+}
+
+Type PipelineType::parse(AsmParser &parser) {
+  SmallVector<int64_t> shape;
+  FloatType elementType;
+  int64_t consumers;
+  if (parser.parseLess() || parseShape(parser, shape, elementType) || parser.parseComma() ||
+      parser.parseInteger(consumers) || parser.parseGreater())
+    return {};
+  return parser.getChecked<PipelineType>(parser.getContext(), shape, elementType, consumers);
+}
+
+void PipelineType::print(AsmPrinter &printer) const {
+  printer << '<';
+  printShape(printer, getShape(), getElementType());
+  printer << ", " << getConsumers() << '>';
+}
+
 LogicalResult SharedType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,
                                  FloatType elementType) {
   if (shape.empty() || shape.size() > 3 || llvm::any_of(shape, [](int64_t size) { return size < 1; }) ||

@@ -25,6 +25,10 @@ struct RegisterFile : mlir::SideEffects::Resource::Base<RegisterFile> {
 struct SharedMemory : mlir::SideEffects::Resource::Base<SharedMemory> {
   llvm::StringRef getName() final { return "SharedMemory"; }
 };
+/// What roles wait for.
+struct Barriers : mlir::SideEffects::Resource::Base<Barriers> {
+  llvm::StringRef getName() final { return "Barriers"; }
+};
 /// What the host decides about a call.
 struct LaunchPlan : mlir::SideEffects::Resource::Base<LaunchPlan> {
   llvm::StringRef getName() final { return "LaunchPlan"; }
@@ -44,6 +48,9 @@ namespace attn::tile {
 /// The row and the column, or only the row where all fragments are `rows`: the first arguments of the region
 /// of a map or an any.
 unsigned getNumIndexArgs(mlir::Operation *op);
+
+/// Fails, with the label of the constraint, where emitted code cannot call something `name`.
+llvm::LogicalResult verifyName(mlir::Operation *op, llvm::StringRef name, llvm::StringRef label);
 } // namespace attn::tile
 
 #endif // ATTN_DIALECT_ATTNTILEDIALECT_H

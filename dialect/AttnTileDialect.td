@@ -56,7 +56,8 @@ def AttnTile_Layout : AttnTile_Enum<"Layout", "which thread holds which element 
     I32EnumAttrCase<"thread", 3>]>;
 
 def AttnTile_Atom : AttnTile_Enum<"Atom", "the instruction that a tile product is made of", [
-    I32EnumAttrCase<"fma", 0>, I32EnumAttrCase<"mma_sync", 1>, I32EnumAttrCase<"mma_sync_tf32", 2>]>;
+    I32EnumAttrCase<"fma", 0>, I32EnumAttrCase<"mma_sync", 1>, I32EnumAttrCase<"mma_sync_tf32", 2>,
+    I32EnumAttrCase<"wgmma", 3>]>;
 def AttnTile_AtomAttr : EnumAttr<AttnTile_Dialect, AttnTile_Atom, "atom">;
 
 def AttnTile_Combine : AttnTile_Enum<"Combine", "how a reduction combines two values", [
@@ -125,6 +126,66 @@ def AttnTile_SharedType : AttnTile_Type<"Shared", "shared"> {
     bool isRing() const { return getShape().size() == 3; }
     /// The tiles of a ring.
     SharedType getSlotType() const { return get(getContext(), getShape().drop_front(), getElementType()); }
+  }];
+}
+
+def AttnTile_PanelsType : AttnTile_Type<"Panels", "panels"> {
+  let summary = "A tile in shared memory as the tensor memory accelerator writes and wgmma reads it";
+  let description = [{
+    The columns are cut into panels of 128 bytes, the last one filled up; the panels follow one another, each of all rows.
+    In a panel, chunk c (of 16 bytes) of row r lies at position c ^ (r mod 8): the 128-byte swizzle (PTX ISA, "Swizzling
+    modes"). The tile begins at a multiple of 1024 bytes.
+
+    Constraints:
+    - (TP1) there are two static dimensions, of f16 or bf16; rows are a multiple of 8, columns of 16.
+
+    Example: `!attn_tile.panels<128x80xbf16>` has two panels of 16384 bytes.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::FloatType":$elementType);
+  let extraClassDeclaration = [{
+    static constexpr int64_t kPanelColumns = 64;
+    int64_t getNumPanels() const { return (getShape()[1] + kPanelColumns - 1) / kPanelColumns; }
+    int64_t getBytes() const { return getNumPanels() * getShape()[0] * 128; }
+  }];
+}
+
+def AttnTile_PipelineType : AttnTile_Type<"Pipeline", "pipeline"> {
+  let summary = "A ring of shared tiles between a producer and consumers";
+  let description = [{
+    `stages` tiles (`!attn_tile.panels`) of rows x columns, each with the barriers of a slot, and the number of consumer
+    warpgroups that release a slot.
+
+    Constraints:
+    - (TL1) there are three static dimensions: 1 to 8 stages, and the tile's; 1 to 3 consumers.
+
+    Example: `!attn_tile.pipeline<2x128x128xbf16, 2>`
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::FloatType":$elementType, "int64_t":$consumers);
+  let extraClassDeclaration = [{
+    int64_t getStages() const { return getShape()[0]; }
+    PanelsType getTileType() const { return PanelsType::get(getContext(), getShape().drop_front(), getElementType()); }
+    int64_t getBytes() const { return getStages() * getTileType().getBytes(); }
+    /// A barrier has 8 bytes.
+    int64_t getBarrierBytes() const { return 16 * getStages(); }
+  }];
+}
+
+def AttnTile_WorkQueueType : AttnTile_Type<"WorkQueue", "work_queue"> {
+  let summary = "How the producer of a block tells its consumers which tile is next";
+  let description = [{
+    For two tiles ahead of the consumers, whose number of warpgroups it has.
+
+    Constraints:
+    - (TW1) there are 1 to 3 consumers.
+
+    Example: `!attn_tile.work_queue<2>`
+  }];
+  let parameters = (ins "int64_t":$consumers);
+  let hasCustomAssemblyFormat = 0;
+  let assemblyFormat = "`<` $consumers `>`";
+  let extraClassDeclaration = [{
+    /// Two numbers, and the barriers of two slots.
+    static constexpr int64_t kBytes = 48;
   }];
 }
 

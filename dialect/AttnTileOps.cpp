@@ -7,6 +7,7 @@
 
 #include "dialect/AttnTileDialect.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace attn;
@@ -19,7 +20,7 @@ using namespace attn::tile;
 // Storage
 //===----------------------------------------------------------------------===//
 
-static LogicalResult verifyName(Operation *op, StringRef name, StringRef label) {
+LogicalResult tile::verifyName(Operation *op, StringRef name, StringRef label) {
   bool isIdentifier = !name.empty() && !llvm::isDigit(name.front()) &&
                       llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
   if (isIdentifier)
@@ -131,26 +132,33 @@ LogicalResult CopyFiniteOp::verify() {
                     "CF1", "CF2");
 }
 
+/// Shape and element type of an operand of a product.
+static std::pair<ArrayRef<int64_t>, FloatType> getMatrix(Type type) {
+  return llvm::TypeSwitch<Type, std::pair<ArrayRef<int64_t>, FloatType>>(type)
+      .Case<SharedType, PanelsType, FragmentType>(
+          [](auto matrix) { return std::pair(matrix.getShape(), matrix.getElementType()); });
+}
+
 LogicalResult MmaOp::verify() {
   FragmentType acc = getAcc().getType();
   if (failed(verifyLayout(*this, "acc", acc, Layout::accumulator, "MM1")))
     return failure();
-  ArrayRef<int64_t> a;
-  FloatType aElement;
-  if (auto fragment = dyn_cast<FragmentType>(getA().getType())) {
-    if (failed(verifyLayout(*this, "a", fragment, Layout::operand_a, "MM1")))
+  auto aFragment = dyn_cast<FragmentType>(getA().getType());
+  if (aFragment) {
+    if (failed(verifyLayout(*this, "a", aFragment, Layout::operand_a, "MM1")))
       return failure();
-    if (getTransposeA() || fragment.getWarps() != acc.getWarps())
+    if (getTransposeA() || aFragment.getWarps() != acc.getWarps())
       return emitOpError("expected a fragment as a not to be transposed, and to have the warps of acc, got ")
-             << fragment << " and " << acc << " [MM1]";
-    a = fragment.getShape();
-    aElement = fragment.getElementType();
-  } else {
-    auto tile = cast<SharedType>(getA().getType());
-    a = tile.getShape();
-    aElement = tile.getElementType();
+             << aFragment << " and " << acc << " [MM1]";
   }
-  ArrayRef<int64_t> b = getB().getType().getShape();
+  bool isAsync = getAtom() == Atom::wgmma;
+  if ((!aFragment && isa<PanelsType>(getA().getType()) != isAsync) ||
+      isa<PanelsType>(getB().getType()) != isAsync)
+    return emitOpError("expected shared tiles of type ")
+           << (isAsync ? "panels" : "shared") << " for the atom " << stringifyAtom(getAtom()) << ", got "
+           << getA().getType() << " and " << getB().getType() << " [MM1]";
+  auto [a, aElement] = getMatrix(getA().getType());
+  auto [b, bElement] = getMatrix(getB().getType());
   if (a.size() != 2 || b.size() != 2)
     return emitOpError("expected a and b to have two dimensions, got ")
            << getA().getType() << " and " << getB().getType() << " [MM1]";
@@ -160,12 +168,17 @@ LogicalResult MmaOp::verify() {
     return emitOpError("expected acc of ")
            << m << "x" << n << " and the same inner dimension of a and b, a multiple of 16, got " << acc
            << ", " << k << " and " << bK << " [MM2]";
-  bool isF32 = aElement.isF32();
-  if (aElement != getB().getType().getElementType() || isF32 == (getAtom() == Atom::mma_sync))
+  bool needs16 = getAtom() == Atom::mma_sync || isAsync;
+  if (aElement != bElement || aElement.isF32() == needs16)
     return emitOpError("expected a and b to have the same element type, ")
-           << (getAtom() == Atom::mma_sync ? "f16 or bf16" : "f32") << " for the atom "
-           << stringifyAtom(getAtom()) << ", got " << aElement << " and " << getB().getType().getElementType()
-           << " [MM3]";
+           << (needs16 ? "f16 or bf16" : "f32") << " for the atom " << stringifyAtom(getAtom()) << ", got "
+           << aElement << " and " << bElement << " [MM3]";
+  bool isWarpgroup = acc.getWarps()[1] == 1 && m == 16 * acc.getWarps()[0] && n <= 256 && n % 16 == 0;
+  if (isAsync ? !isWarpgroup || getTransposeA() : getOverwrite())
+    return emitOpError(
+               "expected overwrite with the atom wgmma only, and for that an acc of 16 rows a warp and "
+               "at most 256 columns, a multiple of 16, and a not to be transposed, got ")
+           << acc << " for " << stringifyAtom(getAtom()) << " [MM4]";
   return success();
 }
 
@@ -197,6 +210,8 @@ LogicalResult AddNonFiniteOp::verify() {
 //===----------------------------------------------------------------------===//
 // Elementwise
 //===----------------------------------------------------------------------===//
+
+void tile::YieldOp::build(OpBuilder &, OperationState &) {}
 
 unsigned tile::getNumIndexArgs(Operation *op) {
   return llvm::all_of(op->getOperandTypes(), [](Type type) { return cast<FragmentType>(type).isRows(); }) ? 1

@@ -8,7 +8,7 @@
 #ifndef ATTN_DIALECT_ATTNTILEOPS_TD
 #define ATTN_DIALECT_ATTNTILEOPS_TD
 
-include "dialect/AttnTileMemoryOps.td"
+include "dialect/AttnTileAsyncOps.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
@@ -98,12 +98,17 @@ def AttnTile_MmaOp : AttnTile_Op<"mma"> {
     | `mma_sync` | f16 or bf16: `mma.sync.m16n8k16` |
     | `mma_sync_tf32` | f32, rounded to tf32: `mma.sync.m16n8k8` |
     | `fma` | f32: one multiply-add an element, full precision |
+    | `wgmma` | f16 or bf16: `wgmma.mma_async.m64nNk16`, asynchronous: `attn_tile.mma_commit`, `attn_tile.mma_wait` |
+
+    With `overwrite` it is `acc = a * b`.
 
     Constraints:
     - (MM1) acc is an accumulator, b a 2-D shared tile, a a 2-D shared tile or an `operand_a` fragment (not transposed, the
-      warps of acc, of one warp column).
+      warps of acc, of one warp column). For `wgmma` shared tiles are `panels`, for the other atoms `shared`.
     - (MM2) the dimensions match; K is a multiple of 16.
     - (MM3) a and b have the same element type, one of the atom's.
+    - (MM4) `overwrite` is for `wgmma`, whose acc has 16 rows a warp and at most 256 columns, a multiple of 16, and whose a
+      is not transposed.
 
     Example: scores += query * key^T.
     ```mlir
@@ -112,11 +117,12 @@ def AttnTile_MmaOp : AttnTile_Op<"mma"> {
     ```
   }];
   let arguments = (ins AttnTile_AtomAttr:$atom, UpdatesFragment:$acc,
-                       Arg<AnyTypeOf<[AttnTile_SharedType, AttnTile_FragmentType]>, "",
+                       Arg<AnyTypeOf<[AttnTile_SharedType, AttnTile_PanelsType, AttnTile_FragmentType]>, "",
                            [MemRead<AttnTile_SharedMemory>, MemRead<AttnTile_RegisterFile>]>:$a,
-                       ReadsShared:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+                       Arg<AnyTypeOf<[AttnTile_SharedType, AttnTile_PanelsType]>, "", [MemRead<AttnTile_SharedMemory>]>:$b,
+                       UnitAttr:$transpose_a, UnitAttr:$transpose_b, UnitAttr:$overwrite);
   let assemblyFormat = [{
-    $atom $acc `,` $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? attr-dict
+    $atom $acc `,` $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`overwrite` $overwrite^)? attr-dict
     `:` type($acc) `,` type($a) `,` type($b)
   }];
   let hasVerifier = 1;
@@ -238,10 +244,11 @@ def AttnTile_AnyOp : AttnTile_Op<"any", [
   ];
 }
 
-def AttnTile_YieldOp : AttnTile_Op<"yield", [Pure, Terminator, ParentOneOf<["MapOp", "AnyOp"]>]> {
-  let summary = "Ends the region of a map with the new elements, or that of an any";
+def AttnTile_YieldOp : AttnTile_Op<"yield", [Pure, Terminator, ParentOneOf<["MapOp", "AnyOp", "WarpSpecializeOp"]>]> {
+  let summary = "Ends the region of a map with the new elements, that of an any, or of a role";
   let description = "Example: `attn_tile.yield %p : f32`";
   let arguments = (ins Variadic<AnyType>:$values);
+  let builders = [OpBuilder<(ins)>];
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 

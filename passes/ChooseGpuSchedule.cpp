@@ -79,6 +79,10 @@ static Tile getTile(ScheduleAttr schedule) {
 }
 
 WarpGrids attn::getWarpGrids(KernelKind kind, unsigned elementBits, ScheduleAttr schedule) {
+  if (schedule.getFamily() == ScheduleFamily::hopper) {
+    WarpGrid grid{4 * getHopperConsumers(schedule), 1};
+    return {grid, grid};
+  }
   return ::getWarpGrids(kind, elementBits, getTile(schedule));
 }
 
@@ -131,6 +135,18 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
     return emitError() << "expected order = query_outer for a GPU, got key_outer";
   bool isForward = shape.kind == KernelKind::forward;
   ScheduleChoice choice;
+  std::string rejection = getHopperRejection(shape, target, overrides);
+  bool isAsked = overrides.family == ScheduleFamily::hopper;
+  if (overrides.family != ScheduleFamily::portable && rejection.empty() &&
+      chooseHopperSchedule(shape, target, overrides, choice))
+    return choice;
+  if (isAsked)
+    return emitError() << "has no kernel of the hopper family: "
+                       << (!rejection.empty()          ? StringRef(rejection)
+                           : choice.candidates.empty() ? StringRef("expected block_m of 64, 128 or 192 and "
+                                                                   "block_n of a multiple of 16 up to 256")
+                                                       : StringRef(choice.candidates.back().rejection))
+                       << "; compile with family = auto or portable";
   bool mismatches = false;
   SmallVector<Tile> tiles(getTiles(shape.kind));
   if (isForward && overrides.splitsKeys)
@@ -172,7 +188,8 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
     choice.schedule = ScheduleAttr::getChecked(
         emitError, target.getContext(), tile.blockM, tile.blockN, overrides.order, /*kv_splits=*/int64_t{1},
         /*vector_length=*/int64_t{1}, /*register_rows=*/int64_t{1}, /*register_vectors=*/int64_t{1},
-        tile.warps, tile.blocksPerMultiprocessor, tile.stages);
+        tile.warps, tile.blocksPerMultiprocessor, tile.stages, ScheduleFamily::portable,
+        /*fixed_maximum=*/false);
     if (!choice.schedule)
       return failure();
     return choice;

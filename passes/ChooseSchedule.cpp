@@ -140,10 +140,11 @@ FailureOr<ScheduleChoice> attn::chooseSchedule(function_ref<InFlightDiagnostic()
     return emitError() << "a tile of block_m = " << chosen.blockM << " and block_n = " << chosen.blockN << " "
                        << mismatch << "; use lists of 128 x 128, or tiles that divide theirs";
   chosen.rejection.clear();
-  choice.schedule = ScheduleAttr::getChecked(
-      emitError, target.getContext(), chosen.blockM, chosen.blockN, overrides.order,
-      /*kv_splits=*/int64_t{1}, vectorLength, tile.rows, tile.vectors,
-      /*warps=*/int64_t{1}, /*blocks_per_multiprocessor=*/int64_t{1}, /*stages=*/int64_t{1});
+  choice.schedule =
+      ScheduleAttr::getChecked(emitError, target.getContext(), chosen.blockM, chosen.blockN, overrides.order,
+                               /*kv_splits=*/int64_t{1}, vectorLength, tile.rows, tile.vectors,
+                               /*warps=*/int64_t{1}, /*blocks_per_multiprocessor=*/int64_t{1},
+                               /*stages=*/int64_t{1}, ScheduleFamily::portable, /*fixed_maximum=*/false);
   if (!choice.schedule || failed(verifyTileBytes(emitError, shape, choice.schedule)))
     return failure();
   return choice;

@@ -32,6 +32,12 @@ struct ScheduleOverrides {
   int64_t listBlockM = 0, listBlockN = 0;
   /// For a GPU: a tile for few queries, whose keys are computed in parts.
   bool splitsKeys = false;
+  /// For a GPU: whether bases and strides of all tensors are multiples of 16 bytes.
+  bool aligned = true;
+  /// For a GPU; the fastest that can be, where it is left open.
+  std::optional<ScheduleFamily> family;
+  /// For the hopper family: probabilities are relative to the true maximum of their row.
+  bool exactMaximum = false;
 
   void setLists(AttentionOpInterface op);
   /// Why a tile does not go with the block lists; empty where it does.
@@ -47,6 +53,7 @@ struct ScheduleCandidate {
   std::string rejection;
   /// Of a GPU: the rest of the tile, and registers that a thread holds accumulators in.
   int64_t warps = 0, blocksPerMultiprocessor = 0, accumulatorRegisters = 0;
+  ScheduleFamily family = ScheduleFamily::portable;
 };
 
 struct ScheduleChoice {
@@ -67,11 +74,26 @@ llvm::FailureOr<ScheduleChoice> chooseSchedule(llvm::function_ref<mlir::InFlight
 /// addresses.
 inline constexpr int64_t kMaxAccumulatorRegisters = 208;
 
-/// The same for a GPU target, the portable family: the first of a list of tiles, in the order of their
-/// measured speed, whose shared memory and accumulators fit.
+/// The same for a GPU target: the first of a list of tiles, in the order of their measured speed, whose
+/// shared memory and registers fit; those of the hopper family before those of the portable one.
 llvm::FailureOr<ScheduleChoice> chooseGpuSchedule(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
                                                   const ShapeClass &shape, TargetAttr target,
                                                   const ScheduleOverrides &overrides);
+
+/// Why an attention cannot be computed by the hopper family; empty where it can.
+std::string getHopperRejection(const ShapeClass &shape, TargetAttr target,
+                               const ScheduleOverrides &overrides);
+/// Adds the candidates of the hopper family, and chooses one if it can.
+bool chooseHopperSchedule(const ShapeClass &shape, TargetAttr target, const ScheduleOverrides &overrides,
+                          ScheduleChoice &choice);
+/// The warpgroups of a schedule of the hopper family but the one that loads.
+int64_t getHopperConsumers(ScheduleAttr schedule);
+/// How warpgroups divide the registers of a block, in registers of a thread: a consumer's, the producer's,
+/// and what accumulators and probabilities may take of the consumer's.
+struct HopperRegisters {
+  int64_t consumer, producer, accumulators;
+};
+HopperRegisters getHopperRegisters(int64_t consumers);
 
 /// How the warps of a GPU block divide an accumulator: `rows` along its rows, `columns` along its columns.
 struct WarpGrid {

@@ -81,7 +81,9 @@ struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnline
     narrowRanges(op.getRanges());
     TileLoweringOptions options;
     options.aligned = aligned;
-    if (op.getKind() == KernelKind::forward)
+    if (op.getSchedule().getFamily() == ScheduleFamily::hopper)
+      lowerForwardToHopper(op, options);
+    else if (op.getKind() == KernelKind::forward)
       lowerForwardToTile(op, options);
     else
       lowerBackwardToTile(op, options);

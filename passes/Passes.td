@@ -174,6 +174,11 @@ def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
     Option<"keyOuter", "key-outer", "bool", "false", "Forward: blocks of keys in the outer loop (FlashAttention-1)">,
     Option<"splitKeys", "split-keys", "bool", "false",
            "Forward, on a GPU: choose a tile for keys that are computed in parts">,
+    Option<"family", "family", "std::string", "\"auto\"",
+           "Instructions of GPU kernels: portable, hopper, or auto for the fastest that can be">,
+    Option<"exactMaximum", "exact-maximum", "bool", "false",
+           "Hopper family: probabilities are relative to the true maximum of their row">,
+    Option<"aligned", "aligned", "bool", "true", "For a GPU: bases and strides are multiples of 16 bytes">,
     Option<"tf32", "tf32", "bool", "false", "Matrix products of f32 tensors round their operands to tf32 (GPU)">,
     Option<"deterministic", "deterministic", "bool", "false", "Gradients are the same bit by bit from run to run">];
   let dependentDialects = ["::mlir::arith::ArithDialect"];

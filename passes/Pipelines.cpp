@@ -51,7 +51,8 @@ using namespace attn;
 // Attention to loops
 //===----------------------------------------------------------------------===//
 
-void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &options, bool splitByLengths) {
+void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &options,
+                             const GpuPlanOptions &gpu) {
   pm.addPass(createInlinerPass());
   pm.addPass(createCanonicalizerPass());
   if (options.blockLists) {
@@ -62,13 +63,16 @@ void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &optio
   plan.blockM = options.blockM;
   plan.blockN = options.blockN;
   plan.keyOuter = options.keyOuter;
-  plan.splitKeys = splitByLengths || options.kvSplits > 1;
+  plan.splitKeys = gpu.splitByLengths || options.kvSplits > 1;
+  plan.family = gpu.family;
+  plan.exactMaximum = gpu.exactMaximum;
+  plan.aligned = gpu.aligned;
   plan.tf32 = options.tf32;
   plan.deterministic = options.deterministic;
   pm.addPass(createPlanPass(plan));
   SplitKvPassOptions split;
   split.splits = options.kvSplits;
-  split.byLengths = splitByLengths;
+  split.byLengths = gpu.splitByLengths;
   pm.addPass(createSplitKvPass(split));
   pm.addPass(createCanonicalizerPass());
 }
@@ -137,7 +141,12 @@ void attn::buildCpuPipeline(OpPassManager &pm, const CpuPipelineOptions &options
 //===----------------------------------------------------------------------===//
 
 void attn::buildCudaPipeline(OpPassManager &pm, const CudaPipelineOptions &options) {
-  buildPlanPipeline(pm, options, options.splitKv && options.kvSplits == 0);
+  GpuPlanOptions gpu;
+  gpu.splitByLengths = options.splitKv && options.kvSplits == 0;
+  gpu.aligned = options.aligned;
+  gpu.exactMaximum = options.exactMaximum;
+  gpu.family = options.family;
+  buildPlanPipeline(pm, options, gpu);
   LowerOnlineToTilePassOptions lowering;
   lowering.aligned = options.aligned;
   pm.addPass(createLowerOnlineToTilePass(lowering));

@@ -45,6 +45,14 @@ struct CpuPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<CpuPi
 struct CudaPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<CudaPipelineOptions> {
   Option<bool> aligned{*this, "aligned", llvm::cl::desc("Bases and strides are multiples of 16 bytes"),
                        llvm::cl::init(true)};
+  Option<std::string> family{
+      *this, "family",
+      llvm::cl::desc("Instructions of kernels: portable, hopper, or auto for the fastest "
+                     "that can be"),
+      llvm::cl::init("auto")};
+  Option<bool> exactMaximum{*this, "exact-maximum",
+                            llvm::cl::desc("Probabilities are relative to the true maximum of their row"),
+                            llvm::cl::init(false)};
   Option<bool> splitKv{*this, "split-kv",
                        llvm::cl::desc("Forward: for few queries and long keys, in parts of a number that "
                                       "follows from the sizes of a call (with kv-splits=0)"),
@@ -52,10 +60,16 @@ struct CudaPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<Cuda
   CudaPipelineOptions() { blockLists = true; }
 };
 
+/// What is chosen for a GPU only.
+struct GpuPlanOptions {
+  bool splitByLengths = false, aligned = true, exactMaximum = false;
+  std::string family = "auto";
+};
+
 /// From attn operations to planned ones: `attn.online_attention` and `attn.merge`. With `splitByLengths`, for
 /// a GPU, forwards are in parts whose number follows from the sizes of a call.
 void buildPlanPipeline(mlir::OpPassManager &pm, const PlanPipelineOptions &options,
-                       bool splitByLengths = false);
+                       const GpuPlanOptions &gpu = {});
 
 /// From attn operations to loops over buffers: what remains is tensor, linalg, bufferization, scf, vector and
 /// memref.

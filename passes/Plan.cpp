@@ -30,6 +30,7 @@ private:
   FailureOr<ScheduleAttr> choose(AttentionOpInterface op, KernelKind kind);
   FailureOr<OnlineAttentionOp> plan(ImplicitLocOpBuilder &b, AttentionOpInterface op, KernelKind kind,
                                     TypeRange resultTypes, ValueRange rowOperands);
+  LogicalResult verifyFamily();
   LogicalResult verifyTf32(AttentionOpInterface op);
   LogicalResult planForward(AttentionOp op);
   LogicalResult planBackward(AttentionBackwardOp op);
@@ -45,6 +46,9 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   overrides.blockN = blockN;
   overrides.setLists(op);
   overrides.splitsKeys = splitKeys && !op.getBlockLists();
+  overrides.aligned = aligned;
+  overrides.family = symbolizeScheduleFamily(family);
+  overrides.exactMaximum = exactMaximum;
   if (kind == KernelKind::forward)
     overrides.order = keyOuter ? LoopOrder::key_outer : LoopOrder::query_outer;
   FailureOr<ScheduleChoice> choice =
@@ -99,6 +103,13 @@ FailureOr<OnlineAttentionOp> PlanPass::plan(ImplicitLocOpBuilder &b, AttentionOp
           << "the ranges are not exact" << remark::reason("{0}", structure.reason);
   }
   return online;
+}
+
+LogicalResult PlanPass::verifyFamily() {
+  if (family == "auto" || symbolizeScheduleFamily(family))
+    return success();
+  return getOperation()->emitError("expected the family of GPU kernels to be auto, portable or hopper, got ")
+         << family;
 }
 
 LogicalResult PlanPass::verifyTf32(AttentionOpInterface op) {
@@ -184,6 +195,8 @@ void PlanPass::runOnOperation() {
     if (!isa<OnlineAttentionOp>(op))
       ops.push_back(op);
   });
+  if (failed(verifyFamily()))
+    return signalPassFailure();
   target = getTarget(getOperation());
   for (AttentionOpInterface op : ops) {
     if (!target) {

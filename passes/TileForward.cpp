@@ -239,7 +239,8 @@ void ForwardKernel::computeOutputSelecting(const BlockRanges &ranges, const Stre
 void ForwardKernel::finalise() {
   if (scratch) // all threads are done with the probabilities
     gpu::BarrierOp::create(b);
-  normalise();
+  normaliseOutput();
+  computeLse();
   Value blockRows = named(sub(rows, begin), "q_rows");
   SmallVector<Value> place{batch, head, begin};
   if (split)

@@ -186,10 +186,12 @@ void ForwardTileKernel::applyLength(Value keyBegin) {
 // Rows
 //===----------------------------------------------------------------------===//
 
-void ForwardTileKernel::allocateRows(FragmentType scoresType) {
+void ForwardTileKernel::allocateRows(FragmentType scoresType, bool isLazy) {
   rowMax = fragment("row_max", scoresType.getRowsType());
   if (!elementType.isF32() && !isBounded)
     rowShift = fragment("row_shift", scoresType.getRowsType());
+  if (isLazy)
+    blockMax = fragment("block_max", scoresType.getRowsType());
   rowSum = fragment("row_sum", scoresType.getRowsType());
   blockSum = fragment("block_sum", scoresType.getRowsType());
   rescale = fragment("rescale", scoresType.getRowsType());
@@ -242,6 +244,72 @@ void ForwardTileKernel::softmax() {
   addBlockSum();
 }
 
+/// The rounding of a maximum, in units of exponents, is less than 4 up to here.
+static constexpr double kMaxShift = 0x1p26;
+
+/// A maximum may be exceeded by this power of 2.
+static constexpr double kMaxGrowth = 8;
+
+void ForwardTileKernel::softmaxLazily() {
+  map(rowMax, blockMax, [&](ValueRange, ValueRange elements) -> SmallVector<Value> { return {elements[0]}; });
+  RowReduceOp::create(b, Combine::max, scores, blockMax, scratch, /*partial=*/false);
+  map(blockMax, {rowMax, rescale}, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    Value next = elements[0], old = elements[1];
+    auto growth = [&](Value from, Value to) -> Value {
+      return arith::MulFOp::create(b, arith::SubFOp::create(b, to, from), toBase2());
+    };
+    Value grows = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, growth(old, next), f32(kMaxGrowth));
+    Value max = arith::SelectOp::create(b, grows, next, old);
+    Value factor = exp2(growth(getFinite(max), old));
+    return {max, arith::SelectOp::create(b, grows, factor, f32(1))};
+  });
+  exponentiate();
+  addBlockSum();
+}
+
+void ForwardTileKernel::fixMaximum() {
+  map({}, {rowMax, rowShift}, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    // A row that has seen no key yet starts from 0.
+    Value max = getFinite(elements[0]);
+    return {max, arith::MulFOp::create(b, max, toBase2())};
+  });
+}
+
+void ForwardTileKernel::softmaxFixed() {
+  map(rowShift, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    return {exponent(elements[1], elements[0])};
+  });
+  FillOp::create(b, blockSum, f32(0));
+  RowReduceOp::create(b, Combine::add, scores, blockSum, /*scratch=*/Value(), /*partial=*/true);
+  map(blockSum, rowSum, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    return {arith::AddFOp::create(b, elements[1], elements[0])};
+  });
+}
+
+/// Sums from the inverse of this to it are right: no exponential was too large or too small to count.
+static constexpr double kMaxSum = 0x1p100, kMinSum = 0x1p-60;
+
+Value ForwardTileKernel::anyOutgrown(Value validRows, Value isFixed) {
+  return anyAt({rowSum, rowShift}, [&](ValueRange indices, ValueRange elements) -> Value {
+    auto compare = [&](arith::CmpFPredicate predicate, double limit) -> Value {
+      return arith::CmpFOp::create(b, predicate, elements[0], f32(limit));
+    };
+    auto either = [&](Value x, Value y) -> Value { return arith::OrIOp::create(b, x, y); };
+    auto both = [&](Value x, Value y) -> Value { return arith::AndIOp::create(b, x, y); };
+    Value isWrong = either(compare(arith::CmpFPredicate::UGE, kMaxSum), isBeyond(elements[1], kMaxShift));
+    isWrong = either(isWrong, compare(arith::CmpFPredicate::OLT, kMinSum));
+    return both(both(isWrong, isFixed), isLess(indices[0], validRows));
+  });
+}
+
+Value ForwardTileKernel::exponent(Value score, Value shift) {
+  return exp2(math::FmaOp::create(b, score, toBase2(), arith::NegFOp::create(b, shift)));
+}
+
+Value ForwardTileKernel::isBeyond(Value number, double limit) {
+  return arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, math::AbsFOp::create(b, number), f32(limit));
+}
+
 /// exp2(scores - rowMax), in units of toBase2.
 void ForwardTileKernel::exponentiate() {
   if (elementType.isF32()) {
@@ -256,10 +324,7 @@ void ForwardTileKernel::exponentiate() {
     map(rowMax, rowShift, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
       return {arith::MulFOp::create(b, getFinite(elements[0]), toBase2())};
     });
-    Value areLarge = any(rowShift, [&](ValueRange elements) -> Value {
-      return arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, math::AbsFOp::create(b, elements[0]),
-                                   f32(0x1p26));
-    });
+    Value areLarge = any(rowShift, [&](ValueRange elements) { return isBeyond(elements[0], kMaxShift); });
     ifThen(named(areLarge, "are_large"), [&] {
       map(rowMax, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
         return {arith::SubFOp::create(b, elements[1], getFinite(elements[0]))};
@@ -267,7 +332,7 @@ void ForwardTileKernel::exponentiate() {
       FillOp::create(b, rowShift, f32(0));
     });
     map(rowShift, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-      return {exp2(math::FmaOp::create(b, elements[1], toBase2(), arith::NegFOp::create(b, elements[0])))};
+      return {exponent(elements[1], elements[0])};
     });
   }
 }
@@ -288,7 +353,7 @@ void ForwardTileKernel::addBlockSum() {
   });
 }
 
-void ForwardTileKernel::normalise() {
+void ForwardTileKernel::normaliseOutput() {
   RowCombineOp::create(b, Combine::add, rowSum, scratch);
   // A division a row; a multiplication more does not show in an output rounded to 16 bits.
   if (!elementType.isF32())
@@ -301,6 +366,9 @@ void ForwardTileKernel::normalise() {
                                            : arith::MulFOp::create(b, o, elements[1]).getResult();
     return {arith::SelectOp::create(b, isEmpty(sum, f32(0)), f32(0), normalised)};
   });
+}
+
+void ForwardTileKernel::computeLse() {
   map(rowSum, rowMax, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     Value sum = elements[0], max = elements[1];
     Value logSum = math::LogOp::create(b, sum);

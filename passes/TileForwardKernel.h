@@ -20,8 +20,8 @@ protected:
   ForwardTileKernel(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, llvm::StringRef name,
                     const TileLoweringOptions &options);
 
-  /// Declares what a row keeps from block to block, for `scores` of a type.
-  void allocateRows(tile::FragmentType scoresType);
+  /// Declares what a row keeps from block to block, for `scores` of a type and softmax() or softmaxLazily().
+  void allocateRows(tile::FragmentType scoresType, bool isLazy = false);
   void initialiseRows();
 
   /// Scale and score region of the keys from `keyBegin` on. What is left for the exponent is `toBase2`.
@@ -33,11 +33,23 @@ protected:
   /// Turns scores into probabilities; updates the maximum and the sum of each row. The output is to be
   /// multiplied by `rescale` then, unless the scores are bounded.
   void softmax();
+  /// The same, but the maximum stays what it is until scores exceed it by so much that their exponentials
+  /// might not fit: it only has to be near the true one. `rescale` is 1 in most blocks then.
+  void softmaxLazily();
+  /// Once before softmaxFixed(): what the maximum of a row is so far stays its reference.
+  void fixMaximum();
+  /// The same with that reference: wrong where scores outgrow it, which the sum of the row tells in the end.
+  void softmaxFixed();
+  /// Whether the warp has a row whose sum may be wrong: one of the first `validRows`. `isFixed` says whether
+  /// softmaxFixed() was used at all.
+  mlir::Value anyOutgrown(mlir::Value validRows, mlir::Value isFixed);
   void exponentiate();
   void addBlockSum();
   void rescaleOutput();
-  /// Makes `output` the output, and `rowMax` lse.
-  void normalise();
+  /// Makes `output` the output, and `rowSum` that of whole rows.
+  void normaliseOutput();
+  /// Makes `rowMax` lse.
+  void computeLse();
 
   /// Whether scores stay q k^T, and the scale is a factor of the exponent.
   bool foldsScale() { return op.getScore().empty() && scale > 0; }
@@ -60,12 +72,14 @@ protected:
   mlir::Value batch, head, kvHead, begin, packed;
   /// Where warp columns combine what they have of a row; null where there is one.
   mlir::Value scratch;
-  mlir::Value scores, output, rowMax, rowShift, rowSum, blockSum, rescale;
+  mlir::Value scores, output, rowMax, blockMax, rowShift, rowSum, blockSum, rescale;
 
 private:
   void takeFactors();
   void approximateTanh();
   std::tuple<mlir::Value, mlir::Value, mlir::Value> getPair(mlir::Value keyBegin, mlir::ValueRange indices);
+  mlir::Value exponent(mlir::Value score, mlir::Value shift);
+  mlir::Value isBeyond(mlir::Value number, double limit);
   void keepWhere(llvm::function_ref<mlir::Value(mlir::ValueRange)> isKept);
 
   /// A score region for |q k^T| <= nearBound, in place of which a cheaper one is right for q k^T itself; may

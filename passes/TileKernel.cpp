@@ -63,6 +63,15 @@ Value TileKernel::addTensor(Value tensor, StringRef name) {
   return addParameter(bufferization::ToBufferOp::create(host, type, tensor, /*read_only=*/true), name);
 }
 
+Value TileKernel::addTensorMap(Value tensor, int64_t rows, StringRef name) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  auto elementType = cast<FloatType>(type.getElementType());
+  auto mapType = TensorMapType::get(b.getContext(), {rows, PanelsType::kPanelColumns}, elementType);
+  Value buffer =
+      bufferization::ToBufferOp::create(host, getBoundaryBufferType(type), tensor, /*read_only=*/true);
+  return addParameter(TensorMapOp::create(host, mapType, buffer), name);
+}
+
 void TileKernel::launch(Value blocks) {
   gpu::ReturnOp::create(b);
   auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(host, value); };
@@ -157,10 +166,14 @@ void TileKernel::map(ValueRange ins, ValueRange outs,
 }
 
 Value TileKernel::any(ValueRange ins, function_ref<Value(ValueRange)> body) {
-  return AnyOp::create(b, ins, [&](OpBuilder &builder, Location, ValueRange, ValueRange elements) {
+  return anyAt(ins, [&](ValueRange, ValueRange elements) { return body(elements); });
+}
+
+Value TileKernel::anyAt(ValueRange ins, function_ref<Value(ValueRange, ValueRange)> body) {
+  return AnyOp::create(b, ins, [&](OpBuilder &builder, Location, ValueRange indices, ValueRange elements) {
     OpBuilder::InsertionGuard guard(b);
     b.restoreInsertionPoint(builder.saveInsertionPoint());
-    return body(elements);
+    return body(indices, elements);
   });
 }
 
@@ -231,7 +244,9 @@ static KernelAttr getResources(OnlineAttentionOp op) {
   // on an H200: the forward of 128 columns is 2 % faster at level 1 than at 3, kernels of 256 are 2 to 6 %
   // faster at level 2; those of 64 columns, which spill too, lose up to 7 % by either.
   int64_t optimization = 3;
-  if (!op.getElementType().isF32() && std::max(op.getHeadDim(), op.getValueDim()) > 128)
+  if (schedule.getFamily() == ScheduleFamily::hopper)
+    optimization = 3;
+  else if (!op.getElementType().isF32() && std::max(op.getHeadDim(), op.getValueDim()) > 128)
     optimization = 2;
   else if (op.getKind() == KernelKind::forward && !op.getElementType().isF32() && op.getValueDim() > 64)
     optimization = 1;

@@ -36,6 +36,9 @@ public:
   /// The same for a tensor of the host, as a buffer that is only read.
   mlir::Value addTensor(mlir::Value tensor, llvm::StringRef name);
 
+  /// The same as the tensor memory accelerator copies it, in boxes of so many rows.
+  mlir::Value addTensorMap(mlir::Value tensor, int64_t rows, llvm::StringRef name);
+
   /// Ends the kernel and launches `blocks` blocks of it.
   void launch(mlir::Value blocks);
 
@@ -89,6 +92,9 @@ public:
   mlir::Value anyNonFinite(mlir::Value accumulator, mlir::Value rows);
   /// Whether `condition` holds for any thread of the block. A barrier.
   mlir::Value holdsInBlock(mlir::Value condition);
+  /// The same for `body(indices, elements)`.
+  mlir::Value anyAt(mlir::ValueRange ins,
+                    llvm::function_ref<mlir::Value(mlir::ValueRange, mlir::ValueRange)> body);
 
   mlir::ImplicitLocOpBuilder b;
 
@@ -191,6 +197,7 @@ protected:
 
 /// Appends the host's work for the operation and replaces it.
 void lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
+void lowerForwardToHopper(OnlineAttentionOp op, const TileLoweringOptions &options);
 void lowerBackwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
 /// Launches the kernel that rounds the sums of d_query: `sum` has fragments of `type`, in the order of their
 /// registers.

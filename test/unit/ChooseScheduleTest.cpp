@@ -347,7 +347,7 @@ TEST_F(ChooseScheduleTest, SplitsKeysForIdleCores) {
   shape.kvLen = 65536;
   auto split = [&](int64_t cores, LoopOrder order = LoopOrder::query_outer) {
     return chooseKvSplits(shape, cpu(Arch::x86_64_v4, 1 << 20, cores),
-                          ScheduleAttr::get(&context, 32, 128, order, 1, 16, 8, 2, 1, 1, 1));
+                          ScheduleAttr::get(&context, 32, 128, order, 1, 16, 8, 2, 1, 1, 1, ScheduleFamily::portable, false));
   };
   EXPECT_EQ(split(1), 1);
   EXPECT_EQ(split(2), 1) << "as many blocks as cores";
@@ -373,7 +373,7 @@ TEST_F(ChooseScheduleTest, DoesNotSplitUnknownSizes) {
   known.kvLen = 65536;
   auto split = [&](const ShapeClass &shape) {
     return chooseKvSplits(shape, cpu(Arch::x86_64_v4, 1 << 20, 16),
-                          ScheduleAttr::get(&context, 32, 128, LoopOrder::query_outer, 1, 16, 8, 2, 1, 1, 1));
+                          ScheduleAttr::get(&context, 32, 128, LoopOrder::query_outer, 1, 16, 8, 2, 1, 1, 1, ScheduleFamily::portable, false));
   };
   EXPECT_EQ(split(known), 16);
   for (auto size : {&ShapeClass::batchTimesHeads, &ShapeClass::qLen, &ShapeClass::kvLen}) {

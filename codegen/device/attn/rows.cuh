@@ -54,7 +54,7 @@ __device__ __forceinline__ void store_rows(float *global, Stride stride, int val
                                            const RowVector<float, M, WarpsM, WarpsN> &vector) {
   if (lane_index() % 4 != 0 || warp_index() % WarpsN != 0)
     return;
-  const int first_row = vector.first_row(threadIdx.x);
+  const int first_row = vector.first_row(opaque(threadIdx.x));
 #pragma unroll
   for (int i = 0; i < vector.kRowTiles; ++i)
 #pragma unroll
@@ -125,23 +125,64 @@ __device__ __forceinline__ void load(Fragment<float, M, N, WarpsM, WarpsN> &frag
       }
 }
 
+/// Word i of lane t of each quad becomes word t of lane i.
+__device__ __forceinline__ void transpose_quad(uint32 (&words)[4]) {
+#pragma unroll
+  for (int distance = 1; distance <= 2; distance *= 2) {
+    const bool is_upper = lane_index() & distance;
+#pragma unroll
+    for (int first = 0; first < 4; ++first) {
+      if (first & distance)
+        continue;
+      uint32 &lower = words[first], &upper = words[first + distance];
+      const uint32 received = __shfl_xor_sync(0xffffffff, is_upper ? lower : upper, distance);
+      lower = is_upper ? received : lower;
+      upper = is_upper ? upper : received;
+    }
+  }
+}
+
 /// Writes an accumulator, rounded to T, to rows 0 to valid_rows - 1 and columns 0 to ValidColumns - 1 of a
-/// matrix in global memory.
-template <int ValidColumns, typename T, int M, int N, int WarpsM, int WarpsN, typename Stride>
+/// matrix in global memory. Where `Aligned`, rows begin at multiples of 16 bytes, and the lanes of a quad
+/// exchange their columns of four tiles so that each writes 16 bytes.
+template <int ValidColumns, bool Aligned = false, typename T, int M, int N, int WarpsM, int WarpsN,
+          typename Stride>
 __device__ __forceinline__ void store(T *global, Stride stride, int valid_rows,
                                       const Fragment<float, M, N, WarpsM, WarpsN> &fragment) {
-  const int first_row = fragment.first_row(threadIdx.x), first_column = fragment.first_column(threadIdx.x);
+  constexpr bool kWide = Aligned && sizeof(T) == 2 && ValidColumns % 8 == 0;
+  const uint32 thread = opaque(threadIdx.x);
+  const int first_row = fragment.first_row(thread), first_column = fragment.first_column(thread);
 #pragma unroll
   for (int i = 0; i < fragment.kRowTiles; ++i)
 #pragma unroll
-    for (int j = 0; j < fragment.kColumnTiles; ++j)
+    for (int h = 0; h < 2; ++h) {
+      const int row = first_row + fragment.row_offset(i, 2 * h);
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int row = first_row + fragment.row_offset(i, e);
-        const int column = first_column + fragment.column_offset(j, e);
-        if (row < valid_rows && column < ValidColumns)
-          global[row * stride + column] = T(fragment.data[i][j][e]);
+      for (int j = 0; j < fragment.kColumnTiles; ++j) {
+        const float (&tile)[4] = fragment.data[i][j];
+        const int column = first_column + fragment.column_offset(j, 0);
+        if constexpr (kWide) {
+          if (j / 4 < fragment.kColumnTiles / 4) {
+            if (j % 4 != 0)
+              continue;
+            uint32 words[4];
+#pragma unroll
+            for (int t = 0; t < 4; ++t)
+              words[t] = pack<T>(fragment.data[i][j + t][2 * h], fragment.data[i][j + t][2 * h + 1]);
+            transpose_quad(words);
+            const int quad_column = first_column - int(thread % 4) * 2 + 8 * (j + int(thread % 4));
+            if (row < valid_rows && quad_column < ValidColumns)
+              *reinterpret_cast<uint4 *>(global + row * stride + quad_column) =
+                  make_uint4(words[0], words[1], words[2], words[3]);
+            continue;
+          }
+        }
+#pragma unroll
+        for (int e = 0; e < 2; ++e)
+          if (row < valid_rows && column + e < ValidColumns)
+            global[row * stride + column + e] = T(tile[2 * h + e]);
       }
+    }
 }
 
 /// The same by way of a shared tile, which no thread may use meanwhile, so that whole rows are written.

@@ -1,0 +1,97 @@
+//===- AttnTileAsyncOps.cpp - roles, pipelines and asynchronous products -----===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/AttnTileDialect.h"
+
+using namespace mlir;
+using namespace attn;
+using namespace attn::tile;
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+LogicalResult PanelsType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,
+                                 FloatType elementType) {
+  bool isValid = shape.size() == 2 && shape[0] >= 8 && shape[0] % 8 == 0 && shape[1] >= 16 &&
+                 shape[1] % 16 == 0 && (elementType.isF16() || elementType.isBF16());
+  if (!isValid) // (TP1)
+    return emitError() << "expected panels of two dimensions, a multiple of 8 rows and of 16 columns, of f16 "
+                          "or bf16, got ["
+                       << shape << "] of " << elementType << " [TP1]";
+  return success();
+}
+
+LogicalResult PipelineType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,
+                                   FloatType elementType, int64_t consumers) {
+  if (shape.size() != 3 || shape[0] < 1 || shape[0] > 8 || consumers < 1 || consumers > 3) // (TL1)
+    return emitError()
+           << "expected a pipeline of 1 to 8 stages, rows and columns, and 1 to 3 consumers, got [" << shape
+           << "] and " << consumers << " [TL1]";
+  return PanelsType::verify(emitError, shape.drop_front(), elementType);
+}
+
+LogicalResult WorkQueueType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t consumers) {
+  if (consumers < 1 || consumers > 3) // (TW1)
+    return emitError() << "expected a work queue of 1 to 3 consumers, got " << consumers << " [TW1]";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Roles
+//===----------------------------------------------------------------------===//
+
+/// Registers of a thread come in eights.
+static constexpr int64_t kRegisterUnit = 8, kRegistersOfBlock = 65536, kWarpgroupThreads = 128;
+
+LogicalResult WarpSpecializeOp::verify() {
+  int64_t consumers = getConsumers();
+  auto kernel = (*this)->getParentOfType<gpu::GPUFuncOp>();
+  auto resources =
+      kernel ? kernel->getAttrOfType<KernelAttr>(AttnTileDialect::getKernelAttrName()) : KernelAttr();
+  if (consumers < 1 || consumers > 3 || (resources && resources.getWarps() != 4 * (consumers + 1)))
+    return emitOpError("expected 1 to 3 consumer warpgroups and a block of one warpgroup more, got ")
+           << consumers << " and " << (resources ? resources.getWarps() : 0) << " warps [WS1]";
+  auto isNumber = [](int64_t registers) {
+    return registers >= 24 && registers <= 256 && registers % kRegisterUnit == 0;
+  };
+  int64_t threads = kWarpgroupThreads * (consumers + 1);
+  int64_t available = kRegistersOfBlock / threads / kRegisterUnit * kRegisterUnit * (consumers + 1);
+  int64_t needed = consumers * getConsumerRegisters() + getProducerRegisters();
+  if (!isNumber(getConsumerRegisters()) || !isNumber(getProducerRegisters()) || needed > available)
+    return emitOpError("expected registers that are multiples of 8 from 24 to 256 and at most ")
+           << available << " in a thread of each warpgroup together, got " << getConsumerRegisters()
+           << " and " << getProducerRegisters() << ", together " << needed << " [WS2]";
+  return success();
+}
+
+static LogicalResult verifyTurn(Operation *op) {
+  auto roles = op->getParentOfType<WarpSpecializeOp>();
+  if (roles && roles.getConsumer().isAncestor(op->getParentRegion()))
+    return success();
+  return op->emitOpError("expected to stand in the consumer region of an attn_tile.warp_specialize [TN1]");
+}
+LogicalResult OpenTurnsOp::verify() { return verifyTurn(*this); }
+LogicalResult TakeTurnOp::verify() { return verifyTurn(*this); }
+LogicalResult PassTurnOp::verify() { return verifyTurn(*this); }
+
+//===----------------------------------------------------------------------===//
+// Pipelines
+//===----------------------------------------------------------------------===//
+
+LogicalResult PipelineAllocOp::verify() { return verifyName(*this, getName(), "PA1"); }
+void PipelineAllocOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getPipeline(), getName()); }
+
+LogicalResult WorkQueueAllocOp::verify() { return verifyName(*this, getName(), "WQ1"); }
+void WorkQueueAllocOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getQueue(), getName()); }
+
+LogicalResult PipelineAcquireOp::verify() { return verifyName(*this, getName(), "PS1"); }
+void PipelineAcquireOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getTile(), getName()); }
+LogicalResult PipelineWaitOp::verify() { return verifyName(*this, getName(), "PS1"); }
+void PipelineWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getTile(), getName()); }
+
+LogicalResult CopyBulkOp::verify() { return success(); }

@@ -1,0 +1,270 @@
+//===- AttnTileAsyncOps.td - roles, pipelines and asynchronous products ----*- tablegen -*-===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What kernels of the hopper schedule family have beyond those of the portable one: warpgroups with roles,
+// copies by the tensor memory accelerator that signal barriers, and products that run while their warpgroup
+// goes on.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTNTILEASYNCOPS_TD
+#define ATTN_DIALECT_ATTNTILEASYNCOPS_TD
+
+include "dialect/AttnTileMemoryOps.td"
+include "mlir/IR/OpAsmInterface.td"
+
+def AttnTile_Barriers : Resource<"::attn::tile::Barriers">;
+
+class AttnTile_BarrierOp<string mnemonic, list<Trait> traits = []>
+    : AttnTile_Op<mnemonic, !listconcat(traits, [MemoryEffects<[MemWrite<AttnTile_Barriers>, MemWrite<AttnTile_SharedMemory>,
+                                                              MemWrite<AttnTile_RegisterFile>]>])>;
+
+//===----------------------------------------------------------------------===//
+// Roles
+//===----------------------------------------------------------------------===//
+
+def AttnTile_WarpSpecializeOp : AttnTile_Op<"warp_specialize", [
+    SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects]> {
+  let summary = "Divides the warps of a block into consumers and a producer";
+  let description = [{
+    The first `consumers` warpgroups (of 128 threads) execute the consumer region, the last one is the producer: one thread
+    of it executes the producer region. The registers of the block are divided anew: a consumer thread has
+    `consumer_registers`, one of the producer's `producer_registers` (PTX ISA, `setmaxnreg`). Inside the regions there is no
+    `gpu.barrier`: the roles meet only in pipelines.
+
+    Fragments of the consumers are divided among their warps, `4 * consumers`; a warpgroup holds 64 consecutive rows.
+
+    Constraints:
+    - (WS1) there are 1 to 3 consumers, and the block has `4 * (consumers + 1)` warps.
+    - (WS2) the numbers of registers are multiples of 8 from 24 to 256; those of all threads are at most what the block is
+      launched with: with T threads, `floor8(65536 / T)` each.
+
+    Example:
+    ```mlir
+    attn_tile.warp_specialize consumers(2) registers(232) {
+      %key_tile = attn_tile.pipeline_wait %keys "key_tile" : !attn_tile.pipeline<2x128x128xbf16, 2>
+      …
+    } producer registers(40) {
+      %key_slot = attn_tile.pipeline_acquire %keys "key_slot" : !attn_tile.pipeline<2x128x128xbf16, 2>
+      …
+    }
+    ```
+  }];
+  let arguments = (ins I64Attr:$consumers, I64Attr:$consumer_registers, I64Attr:$producer_registers);
+  let regions = (region SizedRegion<1>:$consumer, SizedRegion<1>:$producer);
+  let assemblyFormat = [{
+    `consumers` `(` $consumers `)` `registers` `(` $consumer_registers `)` $consumer
+    `producer` `registers` `(` $producer_registers `)` $producer attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+
+
+def AttnTile_OpenTurnsOp : AttnTile_BarrierOp<"open_turns"> {
+  let summary = "Gives the first turn to the first consumer warpgroup";
+  let description = [{
+    Consumer warpgroups take turns at issuing products, so that the products of one run while the others compute
+    probabilities (FlashAttention-3, section 3.1). Stands once, before all `attn_tile.take_turn`.
+
+    Constraints:
+    - (TN1) `open_turns`, `take_turn` and `pass_turn` stand in the consumer region of an `attn_tile.warp_specialize`.
+
+    Example: `attn_tile.open_turns`
+  }];
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
+def AttnTile_TakeTurnOp : AttnTile_BarrierOp<"take_turn"> {
+  let summary = "Waits until it is the turn of the executing warpgroup";
+  let description = [{
+    Every warpgroup takes and passes as many turns as the others: they wait for each other in a circle.
+
+    Example: `attn_tile.take_turn`
+  }];
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
+def AttnTile_PassTurnOp : AttnTile_BarrierOp<"pass_turn"> {
+  let summary = "Gives the turn to the next consumer warpgroup";
+  let description = "Example: `attn_tile.pass_turn`";
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Pipelines
+//===----------------------------------------------------------------------===//
+
+def AttnTile_PipelineAllocOp : AttnTile_Op<"pipeline_alloc", [
+    MemoryEffects<[MemAlloc<AttnTile_SharedMemory>]>, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let summary = "A ring of shared tiles that a producer fills and consumers empty";
+  let description = [{
+    Each slot has two barriers (PTX ISA, `mbarrier`): one says that its tile has arrived, the other that every consumer
+    warpgroup is done with it. Which slot is next, and which phase of its barriers, each role remembers for itself.
+
+    The producer, for each tile: `pipeline_acquire`, copies into the slot, `pipeline_commit`. A consumer: `pipeline_wait`,
+    whatever reads the tile, `pipeline_release`. Both sides go through the slots in order, one at a time, and through the same
+    number of tiles.
+
+    `offset` and `barrier_offset`, in bytes from the start of the block's shared memory, are set by
+    `--attn-tile-place-shared`.
+
+    Constraints:
+    - (PA1) name is a C++ identifier.
+
+    Example: `%keys = attn_tile.pipeline_alloc "keys" : !attn_tile.pipeline<2x128x128xbf16, 2>`
+  }];
+  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset, OptionalAttr<I64Attr>:$barrier_offset);
+  let results = (outs AttnTile_PipelineType:$pipeline);
+  let assemblyFormat = [{
+    $name (`offset` `(` $offset^ `)`)? (`barriers` `(` $barrier_offset^ `)`)? attr-dict `:` type($pipeline)
+  }];
+  let hasVerifier = 1;
+}
+
+class AttnTile_PipelineSlotOp<string mnemonic> : AttnTile_BarrierOp<mnemonic, [
+    TypesMatchWith<"the tile is one of the pipeline", "pipeline", "tile",
+                   "::llvm::cast<::attn::tile::PipelineType>($_self).getTileType()">,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let arguments = (ins AttnTile_PipelineType:$pipeline, StrAttr:$name);
+  let results = (outs AttnTile_PanelsType:$tile);
+  let assemblyFormat = "$pipeline $name attr-dict `:` type($pipeline)";
+  let hasVerifier = 1;
+}
+
+def AttnTile_PipelineAcquireOp : AttnTile_PipelineSlotOp<"pipeline_acquire"> {
+  let summary = "The producer's next slot, once all consumers have released it";
+  let description = [{
+    Announces the bytes of a whole tile to the slot's barrier: the copies that follow must fill it.
+
+    Constraints:
+    - (PS1) name is a C++ identifier.
+
+    Example: `%slot = attn_tile.pipeline_acquire %keys "key_slot" : !attn_tile.pipeline<2x128x128xbf16, 2>`
+  }];
+}
+
+def AttnTile_PipelineWaitOp : AttnTile_PipelineSlotOp<"pipeline_wait"> {
+  let summary = "A consumer's next tile, once it has arrived";
+  let description = "Example: `%key_tile = attn_tile.pipeline_wait %keys \"key_tile\" : !attn_tile.pipeline<2x128x128xbf16, 2>`";
+}
+
+def AttnTile_PipelineCommitOp : AttnTile_BarrierOp<"pipeline_commit"> {
+  let summary = "Goes on to the producer's next slot";
+  let description = "Example: `attn_tile.pipeline_commit %keys : !attn_tile.pipeline<2x128x128xbf16, 2>`";
+  let arguments = (ins AttnTile_PipelineType:$pipeline);
+  let assemblyFormat = "$pipeline attr-dict `:` type($pipeline)";
+}
+
+def AttnTile_PipelineReleaseOp : AttnTile_BarrierOp<"pipeline_release"> {
+  let summary = "Says that the executing warpgroup is done with its tile, and goes on to the next slot";
+  let description = [{
+    Products that read the tile have to be finished (`attn_tile.mma_wait`).
+
+    Example: `attn_tile.pipeline_release %keys : !attn_tile.pipeline<2x128x128xbf16, 2>`
+  }];
+  let arguments = (ins AttnTile_PipelineType:$pipeline);
+  let assemblyFormat = "$pipeline attr-dict `:` type($pipeline)";
+}
+
+def AttnTile_CopyBulkOp : AttnTile_BarrierOp<"copy_bulk"> {
+  let summary = "Starts copying a tile by the tensor memory accelerator";
+  let description = [{
+    Row r of the tile becomes `tensor[indices…, first + r, :]`, where `first` is the last index; what lies beyond the tensor is
+    filled with zeros. The copy signals the barrier of the pipeline's slot, which is the tile (PTX ISA,
+    `cp.async.bulk.tensor`). One thread executes it.
+
+    Constraints:
+    - (CB1) the boxes of the map have the rows and the element type of the tile; there are three indices.
+
+    Example:
+    ```mlir
+    attn_tile.copy_bulk %key_map[%b, %h, %kv_begin] to %slot signals %keys
+        : !attn_tile.tensor_map<128x64xbf16>, !attn_tile.pipeline<2x128x128xbf16, 2>
+    ```
+  }];
+  let arguments = (ins AttnTile_TensorMapType:$map, Variadic<Index>:$indices, AttnTile_PanelsType:$tile,
+                       AttnTile_PipelineType:$pipeline);
+  let assemblyFormat = [{
+    $map `[` $indices `]` `to` $tile `signals` $pipeline attr-dict `:` type($map) `,` type($tile) `,` type($pipeline)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Which tile is next
+//===----------------------------------------------------------------------===//
+
+def AttnTile_WorkQueueAllocOp : AttnTile_Op<"work_queue_alloc", [
+    MemoryEffects<[MemAlloc<AttnTile_SharedMemory>]>, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let summary = "A queue of tile numbers between the producer and the consumers";
+  let description = [{
+    Blocks of the grid that stay draw the tiles that they work on from one counter, so that none waits for the others where
+    tiles take different times. `offset`, in bytes, is set by `--attn-tile-place-shared`.
+
+    Constraints:
+    - (WQ1) name is a C++ identifier.
+
+    Example: `%queue = attn_tile.work_queue_alloc "tiles" : !attn_tile.work_queue<2>`
+  }];
+  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset);
+  let results = (outs AttnTile_WorkQueueType:$queue);
+  let assemblyFormat = "$name (`offset` `(` $offset^ `)`)? attr-dict `:` type($queue)";
+  let hasVerifier = 1;
+}
+
+def AttnTile_WorkDrawOp : AttnTile_BarrierOp<"work_draw"> {
+  let summary = "The producer draws the next number and tells the consumers";
+  let description = [{
+    The first block draws the number of blocks of the grid, and so on: every block begins with the tile of its own number.
+    The counter, one `i32`, is 0 when the kernel starts.
+
+    Example: `%tile = attn_tile.work_draw %queue from %counter : !attn_tile.work_queue<2>, memref<1xi32>`
+  }];
+  let arguments = (ins AttnTile_WorkQueueType:$queue, Arg<AnyStridedMemRef, "", [MemRead, MemWrite]>:$counter);
+  let results = (outs Index:$number);
+  let assemblyFormat = "$queue `from` $counter attr-dict `:` type($queue) `,` type($counter)";
+}
+
+def AttnTile_WorkTakeOp : AttnTile_BarrierOp<"work_take"> {
+  let summary = "The number that the producer drew next";
+  let description = "Example: `%tile = attn_tile.work_take %queue : !attn_tile.work_queue<2>`";
+  let arguments = (ins AttnTile_WorkQueueType:$queue);
+  let results = (outs Index:$number);
+  let assemblyFormat = "$queue attr-dict `:` type($queue)";
+}
+
+//===----------------------------------------------------------------------===//
+// Asynchronous products
+//===----------------------------------------------------------------------===//
+
+def AttnTile_MmaCommitOp : AttnTile_BarrierOp<"mma_commit"> {
+  let summary = "Closes a group of asynchronous products";
+  let description = [{
+    Products of the atom `wgmma` since the last group (PTX ISA, `wgmma.commit_group`).
+
+    Example: `attn_tile.mma_commit`
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def AttnTile_MmaWaitOp : AttnTile_BarrierOp<"mma_wait"> {
+  let summary = "Waits until at most `pending` of the newest groups of products are unfinished";
+  let description = [{
+    Names the fragments that may be used from here on: accumulators that the finished products wrote and operands that they
+    read. Until then nothing may touch them.
+
+    Example: `attn_tile.mma_wait pending(1) %scores : !attn_tile.fragment<128x128xf32, accumulator, 8x1>`
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$pending, Variadic<AttnTile_FragmentType>:$fragments);
+  let assemblyFormat = "`pending` `(` $pending `)` ($fragments^ `:` type($fragments))? attr-dict";
+}
+
+#endif // ATTN_DIALECT_ATTNTILEASYNCOPS_TD

@@ -1,0 +1,583 @@
+//===- HopperForward.cpp - the forward kernel of the hopper GPU family -------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// FlashAttention-3 (Shah et al. 2024): one warpgroup loads tiles by the tensor memory accelerator, the others
+// keep 64 queries each. A consumer starts the scores of the next block and the output of the last one
+// together, and computes probabilities while the latter runs; warpgroups take turns at starting products, so
+// that those of one run while another is at its probabilities. Blocks of the grid stay and go through the
+// tiles of queries.
+//
+// Of the blocks of keys that a tile visits, masked ones come first and full ones then, in a loop of their
+// own: a branch in one loop for both would make ptxas wait for all products before it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/ChooseSchedule.h"
+#include "passes/Targets.h"
+#include "passes/TileForwardKernel.h"
+
+using namespace mlir;
+using namespace attn;
+using namespace attn::tile;
+
+namespace {
+/// The blocks of keys that a tile of queries visits, by where they begin.
+struct VisitedBlocks {
+  /// In whole blocks; where one is empty, it ends before any block. The last one of `masked` is the block
+  /// that the keys do not fill.
+  SmallVector<BlockRanges::Range> visited, masked;
+  /// Whether there may be full blocks, and masked ones beside the last.
+  bool hasFull = true, hasMasked = false;
+};
+
+/// What the kernels of one forward write, on the host's side.
+struct HopperResults {
+  Value out, lse;
+  /// For each warp of the consumers of each tile, whether a row of it is wrong; null where there is one
+  /// kernel.
+  Value flags;
+  /// What tiles are drawn from where they take different times; null where all take the same.
+  Value counter;
+};
+
+/// Whether a kernel keeps to the maximum of each row, or takes that of the first block of keys for all that
+/// are not masked; and then one that does it right where that was wrong.
+enum class Maximum { exact, fixed, repair };
+
+class HopperForwardKernel : public ForwardTileKernel {
+public:
+  HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
+                      const TileLoweringOptions &options, Maximum maximum, const HopperResults &results);
+  /// Whether it makes a difference to fix the maximum.
+  bool hasMaximum() { return !isBounded; }
+  void build();
+
+private:
+  void buildRoles();
+  Value isFlagged(Value tile);
+  Value isAnyFlagged();
+  void produce();
+  void consume();
+  void forEachTile(bool isProducer, function_ref<void()> body);
+  void decodeTile(Value work);
+
+  VisitedBlocks getVisitedBlocks();
+  Value nextVisited(const VisitedBlocks &blocks, Value from);
+  Value nextMasked(const VisitedBlocks &blocks, Value from);
+  Value nextFull(const VisitedBlocks &blocks, Value from);
+  /// Runs `first` for the first visited block, if there is one, `body` for all others, in order, and `last`
+  /// after them. `carried`, what `first` returns, and then what `body` does, is given to the next.
+  /// `full` comes before the full blocks, with the first of them.
+  void forEachBlock(const VisitedBlocks &blocks, function_ref<Value(Value, Value)> first,
+                    function_ref<Value(Value, bool, Value)> body, function_ref<void(Value)> full,
+                    function_ref<void(Value)> last);
+
+  void load(Value map, Value pipeline, Value head, Value row, StringRef slot);
+  static PanelsType getTileType(Value pipeline) {
+    return cast<PipelineType>(pipeline.getType()).getTileType();
+  }
+  Value wait(Value pipeline, StringRef name) {
+    return PipelineWaitOp::create(b, getTileType(pipeline), pipeline, b.getStringAttr(name));
+  }
+  void release(Value pipeline) { PipelineReleaseOp::create(b, pipeline); }
+  void startScores(Value keyTile);
+  void startOutput(Value valueTile);
+  void applyRegions(Value keyBegin, Value isMasked);
+  void storeFlag(Value rows, Value isFixed);
+
+  Value roundDown(Value position) {
+    return mul(arith::DivSIOp::create(b, position, index(blockN())), index(blockN()));
+  }
+  Value roundUp(Value position) { return mul(ceilDiv(position, blockN()), index(blockN())); }
+
+  Maximum maximum;
+  int64_t consumers;
+  HopperResults results;
+  Value out, lse, flags, counter, queryMap, keyMap, valueMap;
+  Value tiles, queries, keys, values, queryTile, probabilities;
+  Value tile, headDivisor, groupDivisor, numBlocks, numTiles, kvEnd, sectionHeads, sectionTiles;
+};
+} // namespace
+
+/// What the keys and values of the heads whose tiles follow one another may take of the L2 cache.
+static constexpr int64_t kSectionBytes = 32 << 20;
+
+HopperForwardKernel::HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
+                                         const TileLoweringOptions &options, Maximum maximum,
+                                         const HopperResults &results)
+    : ForwardTileKernel(host, op, name, options), maximum(maximum),
+      consumers(getHopperConsumers(op.getSchedule())), results(results) {
+  out = addParameter(results.out, "out");
+  lse = addParameter(results.lse, "lse");
+  if (maximum != Maximum::exact)
+    flags = addParameter(results.flags, "flags");
+  if (results.counter && maximum != Maximum::repair)
+    counter = addParameter(results.counter, "counter");
+  queryMap = addTensorMap(op.getQuery(), blockM(), "query_map");
+  keyMap = addTensorMap(op.getKey(), blockN(), "key_map");
+  valueMap = addTensorMap(op.getValue(), blockN(), "value_map");
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles of queries
+//===----------------------------------------------------------------------===//
+
+void HopperForwardKernel::forEachTile(bool isProducer, function_ref<void()> body) {
+  Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  if (!counter) {
+    auto loop = scf::ForOp::create(b, block, numTiles, gpu::GridDimOp::create(b, gpu::Dimension::x));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    tile = loop.getInductionVar();
+    tile.setLoc(NameLoc::get(b.getStringAttr("tile"), b.getLoc()));
+    auto run = [&] {
+      decodeTile(tile);
+      body();
+    };
+    if (maximum == Maximum::repair)
+      ifThen(named(isFlagged(tile), "is_flagged"), run);
+    else
+      run();
+    return;
+  }
+  auto loop = scf::WhileOp::create(
+      b, b.getIndexType(), block,
+      [&](OpBuilder &builder, Location loc, ValueRange arguments) {
+        Value goesOn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, arguments[0], numTiles);
+        scf::ConditionOp::create(builder, loc, goesOn, arguments);
+      },
+      [&](OpBuilder &builder, Location, ValueRange arguments) {
+        OpBuilder::InsertionGuard guard(b);
+        b.restoreInsertionPoint(builder.saveInsertionPoint());
+        tile = arguments[0];
+        // The producer draws before it loads, so that the number has arrived when the loads are done.
+        Value next;
+        if (isProducer)
+          next = WorkDrawOp::create(b, b.getIndexType(), tiles, counter);
+        decodeTile(tile);
+        body();
+        if (!isProducer)
+          next = WorkTakeOp::create(b, b.getIndexType(), tiles);
+        scf::YieldOp::create(b, named(next, "next_tile"));
+        builder.restoreInsertionPoint(b.saveInsertionPoint());
+      });
+  for (Region *region : {&loop.getBefore(), &loop.getAfter()})
+    region->getArgument(0).setLoc(NameLoc::get(b.getStringAttr("tile"), b.getLoc()));
+}
+
+Value HopperForwardKernel::isFlagged(Value tile) {
+  Value any;
+  for (int64_t warp = 0; warp < 4 * consumers; ++warp) {
+    Value flag = memref::LoadOp::create(b, flags, ValueRange{tile, index(warp)});
+    any = any ? arith::OrIOp::create(b, any, flag).getResult() : flag;
+  }
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, any, arith::ConstantIntOp::create(b, 0, 32));
+}
+
+/// Whether any tile of this block of the grid is flagged; all threads look.
+Value HopperForwardKernel::isAnyFlagged() {
+  Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x),
+        grid = gpu::GridDimOp::create(b, gpu::Dimension::x);
+  Value count = arith::CeilDivSIOp::create(b, sub(numTiles, block), grid);
+  Value warps = index(4 * consumers), zero = arith::ConstantIntOp::create(b, 0, 32);
+  auto loop = scf::ForOp::create(b, gpu::ThreadIdOp::create(b, gpu::Dimension::x), mul(count, warps),
+                                 gpu::BlockDimOp::create(b, gpu::Dimension::x), zero);
+  loop.getInductionVar().setLoc(NameLoc::get(b.getStringAttr("number"), b.getLoc()));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value number = loop.getInductionVar();
+    Value tile = add(block, mul(arith::DivSIOp::create(b, number, warps), grid));
+    Value flag = memref::LoadOp::create(b, flags, ValueRange{tile, arith::RemSIOp::create(b, number, warps)});
+    scf::YieldOp::create(b, arith::OrIOp::create(b, loop.getRegionIterArg(0), flag).getResult());
+  }
+  Value any = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, loop.getResult(0), zero);
+  auto operation = gpu::AllReduceOperationAttr::get(b.getContext(), gpu::AllReduceOperation::OR);
+  return gpu::AllReduceOp::create(b, any, operation, /*uniform=*/true);
+}
+
+void HopperForwardKernel::decodeTile(Value work) {
+  Value block;
+  if (op.getMask().empty()) {
+    block = takeDigit(work, numBlocks, "block");
+    head = takeDigit(work, headDivisor, "head");
+  } else {
+    // In sections of heads whose keys and values fit the L2 cache: first the last block of all of them, under
+    // a causal mask the longest, and so on. In every other section it is the other way round, so that blocks
+    // of the grid that came to the longer ones come to the shorter ones next.
+    Value section = named(arith::DivSIOp::create(b, work, sectionTiles), "section");
+    Value firstHead = named(mul(section, sectionHeads), "section_head");
+    Value heads =
+        named(arith::MinSIOp::create(b, sectionHeads, sub(mul(batches, qHeads), firstHead)), "section_size");
+    Value rest = sub(work, mul(section, sectionTiles));
+    Value position = takeDigit(rest, heads, "head_in_section");
+    work = add(firstHead, position);
+    block = named(sub(sub(numBlocks, index(1)), rest), "block");
+    head = takeDigit(work, headDivisor, "head");
+  }
+  batch = named(work, "batch");
+  kvHead = named(arith::DivSIOp::create(b, head, groupDivisor), "kv_head");
+  begin = named(mul(block, index(blockM())), "q_begin");
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks of keys
+//===----------------------------------------------------------------------===//
+
+/// More ranges than this are not told apart block by block: all blocks count as masked.
+static constexpr size_t kMaxComparisons = 32;
+
+VisitedBlocks HopperForwardKernel::getVisitedBlocks() {
+  Value queryEnd = named(arith::MinSIOp::create(b, add(begin, index(blockM())), qLen), "q_end");
+  BlockRanges ranges = evaluateRanges(batch, head, begin, queryEnd);
+  VisitedBlocks blocks;
+  Value zero = index(0);
+  auto addRange = [&](SmallVectorImpl<BlockRanges::Range> &to, BlockRanges::Range range, StringRef name) {
+    Value first = arith::MaxSIOp::create(b, range.first, zero);
+    Value last = arith::MinSIOp::create(b, range.second, kvLen);
+    Value end = arith::SelectOp::create(b, isLess(first, last), roundUp(last), zero);
+    to.emplace_back(named(roundDown(first), (name + "_begin").str()), named(end, (name + "_end").str()));
+  };
+  if (ranges.all)
+    blocks.visited.emplace_back(zero, kvEnd);
+  for (BlockRanges::Range range : ranges.visited)
+    addRange(blocks.visited, range, "visited");
+  blocks.hasMasked = !ranges.masked.empty();
+  size_t numMasked = ranges.masked.size();
+  if (blocks.visited.size() * numMasked * numMasked > kMaxComparisons) {
+    blocks.hasFull = false;
+    blocks.masked.emplace_back(zero, kvEnd);
+    return blocks;
+  }
+  for (BlockRanges::Range range : ranges.masked)
+    addRange(blocks.masked, range, "masked");
+  blocks.masked.emplace_back(roundDown(kvLen), kvEnd);
+  return blocks;
+}
+
+Value HopperForwardKernel::nextVisited(const VisitedBlocks &blocks, Value from) {
+  Value found;
+  for (auto [first, end] : blocks.visited) {
+    Value position = arith::MaxSIOp::create(b, from, first);
+    position = arith::SelectOp::create(b, isLess(position, end), position, kvEnd);
+    found = found ? arith::MinSIOp::create(b, found, position).getResult() : position;
+  }
+  return found ? found : kvEnd;
+}
+
+Value HopperForwardKernel::nextMasked(const VisitedBlocks &blocks, Value from) {
+  Value found = kvEnd;
+  for (auto [first, end] : blocks.visited)
+    for (auto [maskedFirst, maskedEnd] : blocks.masked) {
+      Value position =
+          arith::MaxSIOp::create(b, from, arith::MaxSIOp::create(b, first, maskedFirst).getResult());
+      Value both = arith::MinSIOp::create(b, end, maskedEnd);
+      position = arith::SelectOp::create(b, isLess(position, both), position, kvEnd);
+      found = arith::MinSIOp::create(b, found, position);
+    }
+  return found;
+}
+
+Value HopperForwardKernel::nextFull(const VisitedBlocks &blocks, Value from) {
+  Value position = nextVisited(blocks, from);
+  // Each round leaves at least one more range behind; after the last one there is nothing.
+  auto skip = [&](BlockRanges::Range range) {
+    Value isAfter = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, position, range.first);
+    Value isIn = arith::AndIOp::create(b, isAfter, isLess(position, range.second));
+    position = arith::SelectOp::create(b, isIn, nextVisited(blocks, range.second), position);
+  };
+  ArrayRef<BlockRanges::Range> ranges = ArrayRef(blocks.masked).drop_back();
+  for (size_t round = 0; round < ranges.size(); ++round)
+    for (BlockRanges::Range range : ranges)
+      skip(range);
+  skip(blocks.masked.back());
+  return position;
+}
+
+void HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_ref<Value(Value, Value)> first,
+                                       function_ref<Value(Value, bool, Value)> body,
+                                       function_ref<void(Value)> full, function_ref<void(Value)> last) {
+  Value zero = index(0), step = index(blockN());
+  Value firstMasked = named(nextMasked(blocks, zero), "first_masked");
+  Value startsMasked = named(isLess(firstMasked, kvEnd), "starts_masked");
+  Value begin = firstMasked;
+  if (blocks.hasFull)
+    begin = named(arith::SelectOp::create(b, startsMasked, firstMasked, nextFull(blocks, zero)), "kv_first");
+  ifThen(isLess(begin, kvEnd), [&] {
+    Value carried = first(begin, startsMasked);
+    auto loop = [&](Value from, bool isMasked, Value carried) -> Value {
+      SmallVector<Value> initial{from};
+      if (carried)
+        initial.push_back(carried);
+      auto whileOp = scf::WhileOp::create(
+          b, ValueRange(initial).getTypes(), initial,
+          [&](OpBuilder &builder, Location loc, ValueRange arguments) {
+            Value goesOn =
+                arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, arguments[0], kvEnd);
+            scf::ConditionOp::create(builder, loc, goesOn, arguments);
+          },
+          [&](OpBuilder &builder, Location, ValueRange arguments) {
+            OpBuilder::InsertionGuard guard(b);
+            b.restoreInsertionPoint(builder.saveInsertionPoint());
+            Value next = body(arguments[0], isMasked, carried ? arguments[1] : Value());
+            Value from = add(arguments[0], step);
+            SmallVector<Value> yielded{isMasked ? nextMasked(blocks, from) : nextFull(blocks, from)};
+            if (next)
+              yielded.push_back(next);
+            scf::YieldOp::create(b, yielded);
+            builder.restoreInsertionPoint(b.saveInsertionPoint());
+          });
+      for (Region *region : {&whileOp.getBefore(), &whileOp.getAfter()}) {
+        region->getArgument(0).setLoc(NameLoc::get(b.getStringAttr("kv_begin"), b.getLoc()));
+        if (carried)
+          region->getArgument(1).setLoc(NameLoc::get(b.getStringAttr("kv_last"), b.getLoc()));
+      }
+      return carried ? whileOp.getResult(1) : Value();
+    };
+    Value second = add(begin, step);
+    if (blocks.hasMasked)
+      carried = loop(named(nextMasked(blocks, second), "kv_masked"), /*isMasked=*/true, carried);
+    if (blocks.hasFull) {
+      Value from = arith::SelectOp::create(b, startsMasked, zero, second);
+      Value firstFull = named(nextFull(blocks, from), "kv_full");
+      full(firstFull);
+      carried = loop(firstFull, /*isMasked=*/false, carried);
+    }
+    last(carried);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The producer
+//===----------------------------------------------------------------------===//
+
+void HopperForwardKernel::load(Value map, Value pipeline, Value head, Value row, StringRef slot) {
+  Value tile = PipelineAcquireOp::create(b, getTileType(pipeline), pipeline, b.getStringAttr(slot));
+  CopyBulkOp::create(b, map, ValueRange{batch, head, row}, tile, pipeline);
+  PipelineCommitOp::create(b, pipeline);
+}
+
+void HopperForwardKernel::produce() {
+  auto loadKeys = [&](Value position) { load(keyMap, keys, kvHead, position, "key_slot"); };
+  auto loadValues = [&](Value position) { load(valueMap, values, kvHead, position, "value_slot"); };
+  forEachTile(/*isProducer=*/true, [&] {
+    // Consumers come to the values of a block after the keys of the next one.
+    forEachBlock(
+        getVisitedBlocks(),
+        [&](Value position, Value) {
+          loadKeys(position);
+          load(queryMap, queries, head, begin, "query_slot");
+          return position;
+        },
+        [&](Value position, bool, Value previous) {
+          loadKeys(position);
+          loadValues(previous);
+          return position;
+        },
+        [](Value) {}, [&](Value previous) { loadValues(previous); });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The consumers
+//===----------------------------------------------------------------------===//
+
+void HopperForwardKernel::startScores(Value keyTile) {
+  MmaOp::create(b, Atom::wgmma, scores, queryTile, keyTile, /*transpose_a=*/false, /*transpose_b=*/true,
+                /*overwrite=*/true);
+  MmaCommitOp::create(b);
+}
+
+void HopperForwardKernel::startOutput(Value valueTile) {
+  MmaOp::create(b, Atom::wgmma, output, probabilities, valueTile);
+  MmaCommitOp::create(b);
+}
+
+void HopperForwardKernel::applyRegions(Value keyBegin, Value isMasked) {
+  applyScore(keyBegin);
+  if (!isMasked)
+    return;
+  ifThen(isMasked, [&] {
+    if (!op.getMask().empty())
+      applyMask(keyBegin);
+    ifThen(isLess(kvLen, add(keyBegin, index(blockN()))), [&] { applyLength(keyBegin); });
+  });
+}
+
+void HopperForwardKernel::consume() {
+  SmallVector<int64_t> warps{4 * consumers, 1};
+  FragmentType scoresType = accumulatorType(blockM(), blockN(), warps);
+  scores = fragment("scores", scoresType);
+  probabilities = fragment("probabilities", FragmentType::get(b.getContext(), scoresType.getShape(),
+                                                              elementType, Layout::operand_a, warps));
+  output = fragment("output", accumulatorType(blockM(), paddedValueDim, warps));
+  allocateRows(scoresType, /*isLazy=*/true);
+  Value one = arith::ConstantIntOp::create(b, 1, 1);
+  bool fixes = maximum == Maximum::fixed;
+  auto probabilitiesOf = [&](Value keyBegin, Value isMasked, bool isFixed) {
+    applyRegions(keyBegin, isMasked);
+    isFixed ? softmaxFixed() : isBounded ? softmax() : softmaxLazily();
+  };
+  OpenTurnsOp::create(b);
+  forEachTile(/*isProducer=*/false, [&] {
+    initialiseRows();
+    VisitedBlocks blocks = getVisitedBlocks();
+    forEachBlock(
+        blocks,
+        [&](Value position, Value isMasked) -> Value {
+          queryTile = wait(queries, "query_tile");
+          startScores(wait(keys, "key_tile"));
+          MmaWaitOp::create(b, 0, scores);
+          release(keys);
+          probabilitiesOf(position, isMasked, /*isFixed=*/false);
+          ConvertOp::create(b, scores, probabilities);
+          return {};
+        },
+        [&](Value position, bool isMasked, Value) -> Value {
+          Value keyTile = wait(keys, "key_tile");
+          TakeTurnOp::create(b);
+          startScores(keyTile);
+          startOutput(wait(values, "value_tile"));
+          PassTurnOp::create(b);
+          MmaWaitOp::create(b, 1, scores);
+          release(keys);
+          bool isFixed = fixes && !isMasked;
+          probabilitiesOf(position, isMasked ? one : Value(), isFixed);
+          MmaWaitOp::create(b, 0, ValueRange{output, probabilities});
+          release(values);
+          ConvertOp::create(b, scores, probabilities);
+          if (!isBounded && !isFixed) {
+            Value grew = any(rescale, [&](ValueRange elements) -> Value {
+              return arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, elements[0], f32(1));
+            });
+            ifThen(named(grew, "maximum_grew"), [&] { rescaleOutput(); });
+          }
+          return {};
+        },
+        [&](Value) {
+          if (fixes)
+            fixMaximum();
+        },
+        [&](Value) {
+          release(queries);
+          startOutput(wait(values, "value_tile"));
+          MmaWaitOp::create(b, 0, ValueRange{output, probabilities});
+          release(values);
+        });
+    normaliseOutput();
+    Value rows = named(sub(qLen, begin), "q_rows");
+    SmallVector<Value> place{batch, head, begin};
+    StoreOp::create(b, output, /*via=*/Value(), out, place, rows, options.aligned);
+    computeLse();
+    StoreRowsOp::create(b, rowMax, lse, place, rows);
+    if (fixes)
+      storeFlag(rows, isLess(nextFull(blocks, index(0)), kvEnd));
+  });
+}
+
+/// Of the warp: whether a row of it is wrong.
+void HopperForwardKernel::storeFlag(Value rows, Value isFixed) {
+  Value isWrong = anyOutgrown(rows, isFixed);
+  Value flag = arith::ExtUIOp::create(b, b.getI32Type(), isWrong);
+  Value warp = arith::DivSIOp::create(b, gpu::ThreadIdOp::create(b, gpu::Dimension::x), index(32));
+  memref::StoreOp::create(b, flag, flags, ValueRange{tile, named(warp, "warp")});
+}
+
+//===----------------------------------------------------------------------===//
+// The kernel
+//===----------------------------------------------------------------------===//
+
+void HopperForwardKernel::buildRoles() {
+  auto pipeline = [&](int64_t stages, int64_t rows, int64_t columns, StringRef name) -> Value {
+    SmallVector<int64_t> shape{stages, rows, columns};
+    auto type = PipelineType::get(b.getContext(), shape, elementType, consumers);
+    return PipelineAllocOp::create(b, type, b.getStringAttr(name), IntegerAttr(), IntegerAttr());
+  };
+  int64_t stages = op.getSchedule().getStages();
+  // The next tile's queries are loaded ahead, too, where there is room.
+  int64_t headPanels = llvm::divideCeil(paddedHeadDim, 64),
+          valuePanels = llvm::divideCeil(paddedValueDim, 64);
+  int64_t rows = 2 * blockM() * headPanels + stages * blockN() * (headPanels + valuePanels);
+  int64_t queryStages =
+      128 * rows + 512 <= getTarget(op->getParentOfType<ModuleOp>()).getMaxSharedMemory() ? 2 : 1;
+  queries = pipeline(queryStages, blockM(), paddedHeadDim, "queries");
+  keys = pipeline(stages, blockN(), paddedHeadDim, "keys");
+  values = pipeline(stages, blockN(), paddedValueDim, "values");
+  if (counter)
+    tiles = WorkQueueAllocOp::create(b, WorkQueueType::get(b.getContext(), consumers),
+                                     b.getStringAttr("tiles"), IntegerAttr());
+  HopperRegisters registers = getHopperRegisters(consumers);
+  auto roles = WarpSpecializeOp::create(b, consumers, registers.consumer, registers.producer);
+  auto fill = [&](Region &region, function_ref<void()> body) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&region.emplaceBlock());
+    body();
+    tile::YieldOp::create(b, ValueRange());
+  };
+  fill(roles.getConsumer(), [&] { consume(); });
+  fill(roles.getProducer(), [&] { produce(); });
+}
+
+void HopperForwardKernel::build() {
+  batches = dim(query, 0, "batches");
+  // Where there is a tile none of these is 0; a division by what is known not to be is a plain one.
+  auto atLeastOne = [&](Value size) -> Value { return arith::MaxSIOp::create(b, size, index(1)); };
+  numBlocks = named(atLeastOne(ceilDiv(qLen, blockM())), "num_blocks");
+  headDivisor = named(atLeastOne(qHeads), "head_divisor");
+  groupDivisor = named(atLeastOne(group), "group_divisor");
+  numTiles = named(mul(mul(batches, qHeads), numBlocks), "num_tiles");
+  kvEnd = named(roundUp(kvLen), "kv_end");
+  if (!op.getMask().empty()) {
+    Value length = arith::MaxSIOp::create(b, kvLen, index(1));
+    Value heads =
+        arith::DivSIOp::create(b, index(kSectionBytes / (2 * (headDim + valueDim))), length).getResult();
+    sectionHeads = named(mul(atLeastOne(heads), groupDivisor), "section_heads");
+    sectionTiles = named(atLeastOne(mul(sectionHeads, numBlocks)), "section_tiles");
+  }
+  if (maximum == Maximum::repair)
+    ifThen(named(isAnyFlagged(), "any_flagged"), [&] { buildRoles(); });
+  else
+    buildRoles();
+
+  Value tiles = getNumForwardBlocks(host, op, /*packs=*/false);
+  requireShort(host, tiles, "tiles of queries");
+  Value multiprocessors =
+      arith::ConstantIndexOp::create(host, getTarget(op->getParentOfType<ModuleOp>()).getMultiprocessors());
+  launch(arith::MinSIOp::create(host, tiles, multiprocessors));
+}
+
+void attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLoweringOptions &options) {
+  ImplicitLocOpBuilder host(op.getLoc(), op);
+  std::string name = (op->getParentOfType<FunctionOpInterface>().getName() + "_forward").str();
+  HopperResults results;
+  results.out = allocateResult(host, op.getResult(0), op.getQuery());
+  results.lse = allocateResult(host, op.getResult(1), op.getQuery());
+  // Exponentials of f16 leave no room above the maximum.
+  bool fixes = op.getSchedule().getFixedMaximum() && op.getElementType().isBF16();
+  if (fixes) {
+    Value tiles = getNumForwardBlocks(host, op, /*packs=*/false);
+    int64_t warps = 4 * getHopperConsumers(op.getSchedule());
+    results.flags = memref::AllocOp::create(
+        host, MemRefType::get({ShapedType::kDynamic, warps}, host.getI32Type()), ValueRange{tiles});
+    TileKernel::named(results.flags, "flags");
+  }
+  if (!op.getMask().empty()) {
+    results.counter = memref::AllocOp::create(host, MemRefType::get({1}, host.getI32Type()));
+    TileKernel::named(results.counter, "counter");
+    fillWithZero(host, results.counter);
+  }
+  HopperForwardKernel(host, op, name, options, fixes ? Maximum::fixed : Maximum::exact, results).build();
+  if (fixes)
+    HopperForwardKernel(host, op, name + "_repair", options, Maximum::repair, results).build();
+  replaceWithBuffer(host, op.getResult(0), results.out);
+  replaceWithBuffer(host, op.getResult(1), results.lse);
+  op.erase();
+}
