@@ -36,6 +36,9 @@ FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
       own.copyOptionValuesFrom(options);
       own.aligned = aligned;
       own.splitKv = splitKv;
+      // What calls of the other kinds take.
+      if (options.aligned && own.family == "hopper" && (!aligned || splitKv))
+        own.family = "auto";
       buildCudaPipeline(pm, own);
     }
     buildEmissionPipeline(pm);

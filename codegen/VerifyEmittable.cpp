@@ -84,10 +84,11 @@ static LogicalResult verifyOp(Operation *op) {
             tile::CopyWaitOp, tile::FillOp, tile::YieldOp, tile::ConvertOp, tile::LoadRowsOp,
             tile::StoreSharedOp, tile::StoreOp, tile::StoreRowsOp, tile::AtomicAddOp, tile::RowDotOp,
             tile::RingSlotOp, tile::LoadSharedOp, tile::LoadOp, tile::AccumulateOp, tile::FlushSumOp,
-            tile::RowReduceOp, tile::RowCombineOp, tile::AddNonFiniteOp, tile::CopyFiniteOp, tile::WarpSpecializeOp, tile::OpenTurnsOp,
-            tile::TakeTurnOp, tile::PassTurnOp, tile::PipelineAcquireOp, tile::PipelineWaitOp,
-            tile::PipelineCommitOp, tile::PipelineReleaseOp, tile::CopyBulkOp, tile::WorkDrawOp,
-            tile::WorkTakeOp, tile::MmaCommitOp, tile::MmaWaitOp>([](Operation *) { return success(); })
+            tile::RowReduceOp, tile::RowCombineOp, tile::AddNonFiniteOp, tile::CopyFiniteOp,
+            tile::WarpSpecializeOp, tile::OpenTurnsOp, tile::TakeTurnOp, tile::PassTurnOp,
+            tile::PipelineAcquireOp, tile::PipelineWaitOp, tile::PipelineCommitOp, tile::PipelineReleaseOp,
+            tile::CopyBulkOp, tile::WorkDrawOp, tile::WorkTakeOp, tile::MmaCommitOp, tile::MmaWaitOp>(
+          [](Operation *) { return success(); })
       .Case([](scf::ForOp loop) -> LogicalResult {
         if (loop.getUnsignedCmp())
           return loop.emitOpError("compares unsigned, which has no CUDA C++ form");

@@ -66,18 +66,34 @@ LogicalResult WarpSpecializeOp::verify() {
     return emitOpError("expected registers that are multiples of 8 from 24 to 256 and at most ")
            << available << " in a thread of each warpgroup together, got " << getConsumerRegisters()
            << " and " << getProducerRegisters() << ", together " << needed << " [WS2]";
-  return success();
+  WalkResult result = (*this)->walk([](Operation *op) {
+    if (!isa<gpu::BarrierOp, gpu::AllReduceOp>(op))
+      return WalkResult::advance();
+    op->emitOpError(
+        "waits for all threads of the block, but stands in a region that only some execute [WS3]");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
 }
 
-static LogicalResult verifyTurn(Operation *op) {
+static LogicalResult verifyRole(Operation *op, Region &(WarpSpecializeOp::*getRegion)(), StringRef role,
+                                StringRef label) {
   auto roles = op->getParentOfType<WarpSpecializeOp>();
-  if (roles && roles.getConsumer().isAncestor(op->getParentRegion()))
+  if (roles && (roles.*getRegion)().isAncestor(op->getParentRegion()))
     return success();
-  return op->emitOpError("expected to stand in the consumer region of an attn_tile.warp_specialize [TN1]");
+  return op->emitOpError("expected to stand in the ")
+         << role << " region of an attn_tile.warp_specialize [" << label << "]";
 }
-LogicalResult OpenTurnsOp::verify() { return verifyTurn(*this); }
-LogicalResult TakeTurnOp::verify() { return verifyTurn(*this); }
-LogicalResult PassTurnOp::verify() { return verifyTurn(*this); }
+static LogicalResult verifyConsumer(Operation *op, StringRef label) {
+  return verifyRole(op, &WarpSpecializeOp::getConsumer, "consumer", label);
+}
+static LogicalResult verifyProducer(Operation *op, StringRef label) {
+  return verifyRole(op, &WarpSpecializeOp::getProducer, "producer", label);
+}
+
+LogicalResult OpenTurnsOp::verify() { return verifyConsumer(*this, "TN1"); }
+LogicalResult TakeTurnOp::verify() { return verifyConsumer(*this, "TN1"); }
+LogicalResult PassTurnOp::verify() { return verifyConsumer(*this, "TN1"); }
 
 //===----------------------------------------------------------------------===//
 // Pipelines
@@ -87,11 +103,31 @@ LogicalResult PipelineAllocOp::verify() { return verifyName(*this, getName(), "P
 void PipelineAllocOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getPipeline(), getName()); }
 
 LogicalResult WorkQueueAllocOp::verify() { return verifyName(*this, getName(), "WQ1"); }
+LogicalResult WorkDrawOp::verify() { return verifyProducer(*this, "WQ2"); }
+LogicalResult WorkTakeOp::verify() { return verifyConsumer(*this, "WQ2"); }
 void WorkQueueAllocOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getQueue(), getName()); }
 
-LogicalResult PipelineAcquireOp::verify() { return verifyName(*this, getName(), "PS1"); }
+LogicalResult PipelineAcquireOp::verify() {
+  return success(succeeded(verifyName(*this, getName(), "PS1")) && succeeded(verifyProducer(*this, "PA2")));
+}
 void PipelineAcquireOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getTile(), getName()); }
-LogicalResult PipelineWaitOp::verify() { return verifyName(*this, getName(), "PS1"); }
+LogicalResult PipelineWaitOp::verify() {
+  return success(succeeded(verifyName(*this, getName(), "PS1")) && succeeded(verifyConsumer(*this, "PA2")));
+}
 void PipelineWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getTile(), getName()); }
+LogicalResult PipelineCommitOp::verify() { return verifyProducer(*this, "PA2"); }
+LogicalResult PipelineReleaseOp::verify() { return verifyConsumer(*this, "PA2"); }
 
-LogicalResult CopyBulkOp::verify() { return success(); }
+LogicalResult CopyBulkOp::verify() {
+  TensorMapType map = getMap().getType();
+  PanelsType tile = getTile().getType();
+  ArrayRef<int64_t> box = map.getShape();
+  if (box[0] != tile.getShape()[0] || box[1] != PanelsType::kPanelColumns ||
+      map.getElementType() != tile.getElementType() || getPipeline().getType().getTileType() != tile ||
+      getIndices().size() != 3)
+    return emitOpError("expected boxes of the tile's rows, ")
+           << PanelsType::kPanelColumns << " columns and its element type, a tile of the pipeline, and three "
+           << "indices, got " << map << ", " << tile << " of " << getPipeline().getType() << " and "
+           << getIndices().size() << " [CB1]";
+  return verifyProducer(*this, "PA2");
+}

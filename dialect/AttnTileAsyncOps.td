@@ -42,6 +42,7 @@ def AttnTile_WarpSpecializeOp : AttnTile_Op<"warp_specialize", [
     - (WS1) there are 1 to 3 consumers, and the block has `4 * (consumers + 1)` warps.
     - (WS2) the numbers of registers are multiples of 8 from 24 to 256; those of all threads are at most what the block is
       launched with: with T threads, `floor8(65536 / T)` each.
+    - (WS3) no `gpu.barrier` and no `gpu.all_reduce` stands in the regions: it would wait for threads that never come.
 
     Example:
     ```mlir
@@ -62,8 +63,6 @@ def AttnTile_WarpSpecializeOp : AttnTile_Op<"warp_specialize", [
   }];
   let hasVerifier = 1;
 }
-
-
 
 def AttnTile_OpenTurnsOp : AttnTile_BarrierOp<"open_turns"> {
   let summary = "Gives the first turn to the first consumer warpgroup";
@@ -118,6 +117,8 @@ def AttnTile_PipelineAllocOp : AttnTile_Op<"pipeline_alloc", [
 
     Constraints:
     - (PA1) name is a C++ identifier.
+    - (PA2) `pipeline_acquire`, `pipeline_commit` and `copy_bulk` stand in the producer region of an
+      `attn_tile.warp_specialize`, `pipeline_wait` and `pipeline_release` in its consumer region.
 
     Example: `%keys = attn_tile.pipeline_alloc "keys" : !attn_tile.pipeline<2x128x128xbf16, 2>`
   }];
@@ -161,6 +162,7 @@ def AttnTile_PipelineCommitOp : AttnTile_BarrierOp<"pipeline_commit"> {
   let description = "Example: `attn_tile.pipeline_commit %keys : !attn_tile.pipeline<2x128x128xbf16, 2>`";
   let arguments = (ins AttnTile_PipelineType:$pipeline);
   let assemblyFormat = "$pipeline attr-dict `:` type($pipeline)";
+  let hasVerifier = 1;
 }
 
 def AttnTile_PipelineReleaseOp : AttnTile_BarrierOp<"pipeline_release"> {
@@ -172,6 +174,7 @@ def AttnTile_PipelineReleaseOp : AttnTile_BarrierOp<"pipeline_release"> {
   }];
   let arguments = (ins AttnTile_PipelineType:$pipeline);
   let assemblyFormat = "$pipeline attr-dict `:` type($pipeline)";
+  let hasVerifier = 1;
 }
 
 def AttnTile_CopyBulkOp : AttnTile_BarrierOp<"copy_bulk"> {
@@ -182,7 +185,8 @@ def AttnTile_CopyBulkOp : AttnTile_BarrierOp<"copy_bulk"> {
     `cp.async.bulk.tensor`). One thread executes it.
 
     Constraints:
-    - (CB1) the boxes of the map have the rows and the element type of the tile; there are three indices.
+    - (CB1) the boxes of the map have the rows and the element type of the tile, and the columns of a panel; the tile is one
+      of the pipeline; there are three indices.
 
     Example:
     ```mlir
@@ -211,6 +215,7 @@ def AttnTile_WorkQueueAllocOp : AttnTile_Op<"work_queue_alloc", [
 
     Constraints:
     - (WQ1) name is a C++ identifier.
+    - (WQ2) `work_draw` stands in the producer region of an `attn_tile.warp_specialize`, `work_take` in its consumer region.
 
     Example: `%queue = attn_tile.work_queue_alloc "tiles" : !attn_tile.work_queue<2>`
   }];
@@ -231,6 +236,7 @@ def AttnTile_WorkDrawOp : AttnTile_BarrierOp<"work_draw"> {
   let arguments = (ins AttnTile_WorkQueueType:$queue, Arg<AnyStridedMemRef, "", [MemRead, MemWrite]>:$counter);
   let results = (outs Index:$number);
   let assemblyFormat = "$queue `from` $counter attr-dict `:` type($queue) `,` type($counter)";
+  let hasVerifier = 1;
 }
 
 def AttnTile_WorkTakeOp : AttnTile_BarrierOp<"work_take"> {
@@ -239,6 +245,7 @@ def AttnTile_WorkTakeOp : AttnTile_BarrierOp<"work_take"> {
   let arguments = (ins AttnTile_WorkQueueType:$queue);
   let results = (outs Index:$number);
   let assemblyFormat = "$queue attr-dict `:` type($queue)";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//

@@ -139,6 +139,30 @@ static std::pair<ArrayRef<int64_t>, FloatType> getMatrix(Type type) {
           [](auto matrix) { return std::pair(matrix.getShape(), matrix.getElementType()); });
 }
 
+/// From an asynchronous product to the wait that names `fragment`, as far as that is in the same block.
+static LogicalResult verifyUntouched(MmaOp product, Value fragment) {
+  for (Operation *op = product->getNextNode(); op; op = op->getNextNode()) {
+    if (isa<MmaWaitOp>(op) && llvm::is_contained(op->getOperands(), fragment))
+      return success();
+    WalkResult result = op->walk([&](Operation *nested) {
+      auto mma = dyn_cast<MmaOp>(nested);
+      bool isOrdered = mma && mma.getAtom() == Atom::wgmma &&
+                       (fragment == product.getAcc() ? mma.getA() != fragment : mma.getAcc() != fragment);
+      return llvm::is_contained(nested->getOperands(), fragment) && !isOrdered && !isa<MmaWaitOp>(nested)
+                 ? WalkResult::interrupt()
+                 : WalkResult::advance();
+    });
+    if (!result.wasInterrupted())
+      continue;
+    InFlightDiagnostic diagnostic =
+        product.emitOpError("is unfinished where its fragment is used; name that in an attn_tile.mma_wait "
+                            "before [MM5]");
+    diagnostic.attachNote(op->getLoc()) << "used here";
+    return diagnostic;
+  }
+  return success();
+}
+
 LogicalResult MmaOp::verify() {
   FragmentType acc = getAcc().getType();
   if (failed(verifyLayout(*this, "acc", acc, Layout::accumulator, "MM1")))
@@ -179,7 +203,10 @@ LogicalResult MmaOp::verify() {
                "expected overwrite with the atom wgmma only, and for that an acc of 16 rows a warp and "
                "at most 256 columns, a multiple of 16, and a not to be transposed, got ")
            << acc << " for " << stringifyAtom(getAtom()) << " [MM4]";
-  return success();
+  if (!isAsync || (succeeded(verifyUntouched(*this, getAcc())) &&
+                   (!aFragment || succeeded(verifyUntouched(*this, getA())))))
+    return success();
+  return failure();
 }
 
 LogicalResult AddNonFiniteOp::verify() {

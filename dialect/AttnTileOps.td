@@ -109,6 +109,8 @@ def AttnTile_MmaOp : AttnTile_Op<"mma"> {
     - (MM3) a and b have the same element type, one of the atom's.
     - (MM4) `overwrite` is for `wgmma`, whose acc has 16 rows a warp and at most 256 columns, a multiple of 16, and whose a
       is not transposed.
+    - (MM5) between a product of `wgmma` and the `attn_tile.mma_wait` that names acc, and a where it is a fragment, nothing
+      else in their block touches these, but products that add to acc or read a.
 
     Example: scores += query * key^T.
     ```mlir

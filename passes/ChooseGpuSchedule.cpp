@@ -140,6 +140,8 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
   if (overrides.family != ScheduleFamily::portable && rejection.empty() &&
       chooseHopperSchedule(shape, target, overrides, choice))
     return choice;
+  if (!overrides.family && target.getArch() == Arch::sm_90a)
+    choice.hopperRejection = rejection;
   if (isAsked)
     return emitError() << "has no kernel of the hopper family: "
                        << (!rejection.empty()          ? StringRef(rejection)

@@ -11,6 +11,7 @@
 
 using namespace mlir;
 using namespace attn;
+using llvm::formatv;
 
 namespace {
 struct HopperTile {
@@ -38,19 +39,19 @@ static int64_t getPanelBytes(int64_t rows, int64_t columns) { return rows * llvm
 std::string attn::getHopperRejection(const ShapeClass &shape, TargetAttr target,
                                      const ScheduleOverrides &overrides) {
   if (target.getArch() != Arch::sm_90a)
-    return "wgmma is of sm_90a";
+    return formatv("wgmma is of sm_90a, not of {0}", stringifyArch(target.getArch()));
   if (shape.kind != KernelKind::forward)
     return "it has no gradient kernels";
   if (shape.elementBits != 16)
-    return "its products are of f16 or bf16";
+    return formatv("its products are of elements of 16 bits, not of {0}", shape.elementBits);
   if (!overrides.aligned)
     return "the tensor memory accelerator needs bases and strides of a multiple of 16 bytes";
   if (overrides.listBlockM != 0)
     return "it has no loop over block lists";
   if (overrides.splitsKeys)
     return "it does not compute keys in parts";
-  if (std::max(shape.headDim, shape.valueDim) > 256)
-    return "a product has at most 256 columns";
+  if (int64_t columns = std::max(shape.headDim, shape.valueDim); columns > 256)
+    return formatv("its tiles have at most 256 columns, not {0}", columns);
   return "";
 }
 
@@ -80,10 +81,10 @@ bool attn::chooseHopperSchedule(const ShapeClass &shape, TargetAttr target,
     int64_t limit = getHopperRegisters(consumers).accumulators;
     if (shared > target.getMaxSharedMemory())
       candidate.rejection =
-          llvm::formatv("{0} bytes of shared memory exceed {1}", shared, target.getMaxSharedMemory());
+          formatv("{0} bytes of shared memory exceed {1}", shared, target.getMaxSharedMemory());
     else if (registers > limit)
-      candidate.rejection = llvm::formatv(
-          "{0} registers of accumulators and probabilities a thread exceed {1}", registers, limit);
+      candidate.rejection =
+          formatv("{0} registers of accumulators and probabilities a thread exceed {1}", registers, limit);
     choice.candidates.push_back(candidate);
     if (!candidate.rejection.empty())
       continue;

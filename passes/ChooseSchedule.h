@@ -60,6 +60,8 @@ struct ScheduleChoice {
   ScheduleAttr schedule;
   /// In the order in which they were considered; the last one is the chosen one.
   llvm::SmallVector<ScheduleCandidate> candidates;
+  /// Why no tile of the hopper family was considered on a GPU that has it, where the family was left open.
+  std::string hopperRejection;
 };
 
 /// Chooses for a CPU target, as a pure function of its arguments: the largest tile whose hot part stays in

@@ -56,8 +56,8 @@ class HopperForwardKernel : public ForwardTileKernel {
 public:
   HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
                       const TileLoweringOptions &options, Maximum maximum, const HopperResults &results);
-  /// Whether it makes a difference to fix the maximum.
-  bool hasMaximum() { return !isBounded; }
+  /// Bounded scores have no maximum that could be fixed.
+  bool needsRepair() { return maximum == Maximum::fixed; }
   void build();
 
 private:
@@ -113,11 +113,11 @@ static constexpr int64_t kSectionBytes = 32 << 20;
 HopperForwardKernel::HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
                                          const TileLoweringOptions &options, Maximum maximum,
                                          const HopperResults &results)
-    : ForwardTileKernel(host, op, name, options), maximum(maximum),
+    : ForwardTileKernel(host, op, name, options), maximum(isBounded ? Maximum::exact : maximum),
       consumers(getHopperConsumers(op.getSchedule())), results(results) {
   out = addParameter(results.out, "out");
   lse = addParameter(results.lse, "lse");
-  if (maximum != Maximum::exact)
+  if (this->maximum != Maximum::exact)
     flags = addParameter(results.flags, "flags");
   if (results.counter && maximum != Maximum::repair)
     counter = addParameter(results.counter, "counter");
@@ -574,9 +574,13 @@ void attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLoweringOptions 
     TileKernel::named(results.counter, "counter");
     fillWithZero(host, results.counter);
   }
-  HopperForwardKernel(host, op, name, options, fixes ? Maximum::fixed : Maximum::exact, results).build();
-  if (fixes)
-    HopperForwardKernel(host, op, name + "_repair", options, Maximum::repair, results).build();
+  // A kernel folds factors of the score region: the other one starts from the region as it was.
+  auto original = cast<OnlineAttentionOp>(host.clone(*op.getOperation()));
+  HopperForwardKernel kernel(host, op, name, options, fixes ? Maximum::fixed : Maximum::exact, results);
+  kernel.build();
+  if (kernel.needsRepair())
+    HopperForwardKernel(host, original, name + "_repair", options, Maximum::repair, results).build();
+  original.erase();
   replaceWithBuffer(host, op.getResult(0), results.out);
   replaceWithBuffer(host, op.getResult(1), results.lse);
   op.erase();

@@ -56,6 +56,9 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   if (failed(choice))
     return failure();
   auto named = remark::RemarkOpts::name("schedule").category("attn-plan").function(stringifyKernelKind(kind));
+  if (!choice->hopperRejection.empty())
+    remark::missed(op->getLoc(), named)
+        << "the family is portable, not hopper" << remark::reason("{0}", choice->hopperRejection);
   for (const ScheduleCandidate &candidate : choice->candidates) {
     auto tile = llvm::formatv("block_m = {0}, block_n = {1}", candidate.blockM, candidate.blockN).str();
     if (candidate.rejection.empty())

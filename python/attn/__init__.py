@@ -256,6 +256,7 @@ class Function:
 def compile(
     text, device="cuda", entry=None, backward=False, *,
     arch=None, threads=0, block_m=0, block_n=0, kv_splits=0, block_lists=None, tf32=False, deterministic=False,
+    family="auto", exact_maximum=False,
 ):  # fmt: skip
     """Compiles a function of a module (MLIR text, or bytecode) for any sizes.
 
@@ -270,11 +271,17 @@ def compile(
                default on a GPU only, without kv_splits
     tf32       products of f32 tensors round their operands to tf32, as allow_tf32 of PyTorch does (GPU)
     deterministic   the same tensors give the same gradients bit by bit; slower on a GPU, refused for gradients of captures
+    family     what GPU kernels are made of: "portable" (sm_80 and later), "hopper" (sm_90a: forwards of float16 and bfloat16),
+               or "auto", the fastest that can be
+    exact_maximum   probabilities of the hopper family are relative to the true maximum of their row, not to one that a second
+               kernel corrects where it was too far off; slower
     """
     options = {"threads": threads, "block_m": block_m, "block_n": block_n, "kv_splits": kv_splits}
     if block_lists is not None:
         options["block_lists"] = 1 if block_lists else -1
-    options |= {"tf32": int(tf32), "deterministic": int(deterministic)}
+    options |= {"tf32": int(tf32), "deterministic": int(deterministic), "exact_maximum": int(exact_maximum)}
+    if family != "auto":
+        options["family"] = family
     if entry is not None:
         options["entry"] = entry
     if arch is not None:

@@ -42,6 +42,8 @@ class CompileOptions(Structure):
         ("block_lists", c_int32),
         ("tf32", c_int32),
         ("deterministic", c_int32),
+        ("family", c_char_p),
+        ("exact_maximum", c_int32),
     ]
 
 

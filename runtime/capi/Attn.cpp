@@ -43,7 +43,7 @@ static bool readStruct(T &to, const T *from) {
 
 const char *attn_get_error(void) { return lastError.c_str(); }
 
-int32_t attn_get_api_version(void) { return 2; }
+int32_t attn_get_api_version(void) { return 3; }
 
 //===----------------------------------------------------------------------===//
 // DLPack
@@ -229,6 +229,8 @@ attn_status attn_compile(const char *module, size_t length, const char *device,
     return failArgument("attn_compile: arch names a GPU's architecture; the device is cpu");
   if (!isCpu && options.threads)
     return failArgument("attn_compile: threads is of a CPU; the device is a GPU");
+  if (isCpu && (options.family || options.exact_maximum))
+    return failArgument("attn_compile: family and exact_maximum are of a GPU; the device is cpu");
   if (options.threads < 0 || options.block_m < 0 || options.block_n < 0 || options.kv_splits < 0)
     return failArgument(
         "attn_compile: threads, block_m, block_n and kv_splits are 0 or positive, 0 to choose");
@@ -246,6 +248,9 @@ attn_status attn_compile(const char *module, size_t length, const char *device,
   request.blockLists = options.block_lists;
   request.tf32 = options.tf32 != 0;
   request.deterministic = options.deterministic != 0;
+  if (options.family)
+    request.family = options.family;
+  request.exactMaximum = options.exact_maximum != 0;
   bool isUnavailable = false;
   StatusOr<std::unique_ptr<capi::Program>> compiled =
       isCpu

@@ -68,7 +68,10 @@ public:
     CpuPipelineOptions options;
     options.blockLists = machine.has_value(); // as the pipeline for a GPU has it
     setOptions(options, request);
-    buildPlanPipeline(pm, options);
+    GpuPlanOptions gpu;
+    gpu.family = request.family;
+    gpu.exactMaximum = request.exactMaximum;
+    buildPlanPipeline(pm, options, gpu);
     if (failed(pm.run(*entry->module)))
       return diagnostic.take("the attention cannot be planned");
     return entry;
@@ -182,6 +185,10 @@ static void explainSchedule(llvm::raw_ostream &os, OnlineAttentionOp op, TargetA
      << stringifyLoopOrder(schedule.getOrder());
   if (schedule.getKvSplits() > 1)
     os << ", keys in " << schedule.getKvSplits() << " parts";
+  if (schedule.getFamily() == ScheduleFamily::hopper)
+    os << ", family hopper"
+       << (schedule.getFixedMaximum() && op.getElementType().isBF16() ? ", fixed maximum"
+                                                                      : ", exact maximum");
   os << '\n';
   if (op.getTf32())
     os << "  products  of operands rounded to tf32\n";
@@ -190,14 +197,18 @@ static void explainSchedule(llvm::raw_ostream &os, OnlineAttentionOp op, TargetA
   overrides.blockN = request.blockN;
   overrides.order = schedule.getOrder();
   overrides.setLists(op);
+  overrides.family = symbolizeScheduleFamily(request.family);
   auto ignore = [&] { return InFlightDiagnostic(); };
   ShapeClass shape = ShapeClass::get(op, op.getKind());
   FailureOr<ScheduleChoice> choice = target.isGpu() ? chooseGpuSchedule(ignore, shape, target, overrides)
                                                     : chooseSchedule(ignore, shape, target, overrides);
   if (failed(choice))
     return;
+  if (!choice->hopperRejection.empty())
+    os << "    rejected  family hopper: " << choice->hopperRejection << '\n';
   for (const ScheduleCandidate &candidate : choice->candidates) {
-    os << (candidate.rejection.empty() ? "    chosen    " : "    rejected  ") << candidate.blockM << " x "
+    os << (candidate.rejection.empty() ? "    chosen    " : "    rejected  ")
+       << (candidate.family == ScheduleFamily::hopper ? "hopper " : "") << candidate.blockM << " x "
        << candidate.blockN << ": ";
     if (!candidate.rejection.empty())
       os << candidate.rejection << '\n';

@@ -64,7 +64,7 @@ typedef enum attn_status {
 /* Of the last call of this thread that failed; "" before. Valid until the next call of this thread. */
 ATTN_API const char *attn_get_error(void);
 
-/* Of this interface: 2. Grows when functions or fields are added. */
+/* Of this interface: 3. Grows when functions or fields are added. */
 ATTN_API int32_t attn_get_api_version(void);
 
 /*===----------------------------------------------------------------------===*\
@@ -98,6 +98,12 @@ typedef struct attn_compile_options {
   /* Since version 2. Not 0: the same tensors give the same gradients bit by bit on the same device; slower on
    * a GPU. Refused where captures have gradients. A forward is always so. */
   int32_t deterministic;
+  /* Since version 3. The instructions of kernels: "portable" (sm_80 and later), "hopper" (sm_90a: forwards of
+   * f16 and bf16), or null, the fastest that can be. A family that cannot be is refused. GPU only. */
+  const char *family;
+  /* Since version 3. Not 0: probabilities of the hopper family are relative to the true maximum of their row,
+   * not to one that a second kernel corrects where it was too far off. GPU only. */
+  int32_t exact_maximum;
 } attn_compile_options;
 
 /* Compiles a function of a module, given as MLIR text or bytecode of `length` bytes, for "cpu", "cuda" (the

@@ -52,6 +52,12 @@ void attn::setOptions(PlanPipelineOptions &options, const CompileRequest &reques
   options.deterministic = request.deterministic;
 }
 
+void attn::setOptions(CudaPipelineOptions &options, const CompileRequest &request) {
+  setOptions(static_cast<PlanPipelineOptions &>(options), request);
+  options.family = request.family;
+  options.exactMaximum = request.exactMaximum;
+}
+
 llvm::Error attn::removeOtherFunctions(EntryPoint &entry) {
   for (auto function : entry.module->getOps<func::FuncOp>())
     if (function != entry.function)
@@ -178,7 +184,9 @@ StatusOr<LaunchPlan> attn::getLaunchPlan(KernelCompiler &compiler, const Compile
                  "kv-splits=" + std::to_string(request.kvSplits),
                  "block-lists=" + std::to_string(request.blockLists),
                  "tf32=" + std::to_string(request.tf32),
-                 "deterministic=" + std::to_string(request.deterministic)};
+                 "deterministic=" + std::to_string(request.deterministic),
+                 "family=" + request.family,
+                 "exact-maximum=" + std::to_string(request.exactMaximum)};
   return compiler.getPlan(std::move(key), [&]() -> StatusOr<LaunchPlan> {
     llvm::Expected<LaunchPlan> plan = lower(request, machine);
     if (!plan)

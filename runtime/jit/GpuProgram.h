@@ -26,10 +26,13 @@ struct CompileRequest {
   int blockLists = 0;                           ///< Whether to compute block lists: 1 yes, -1 no, 0 chooses.
   bool tf32 = false;                            ///< Products of f32 tensors round their operands to tf32.
   bool deterministic = false;                   ///< Gradients are the same bit by bit from run to run.
+  std::string family = "auto"; ///< Of GPU kernels: portable, hopper, or auto for the fastest that can be.
+  bool exactMaximum = false;   ///< Probabilities are relative to the true maximum of their row.
 };
 
 /// What the request says of the lowering as options of a pipeline.
 void setOptions(PlanPipelineOptions &options, const CompileRequest &request);
+void setOptions(CudaPipelineOptions &options, const CompileRequest &request);
 
 /// The dialects and interfaces that compiling needs.
 void registerCompilerDialects(mlir::DialectRegistry &registry);

@@ -36,6 +36,8 @@ expect(ValueError, "unknown device 'tpu', expected cpu, cuda or cuda:N", lambda:
 expect(ValueError, "unknown device 'cuda:x'", lambda: attn.compile(causal, "cuda:x"))
 expect(ValueError, "arch names a GPU's architecture; the device is cpu",
        lambda: attn.compile(soft_cap, "cpu", arch="sm_80"))  # fmt: skip
+for options in ({"family": "portable"}, {"exact_maximum": True}):
+    expect(ValueError, "family and exact_maximum are of a GPU; the device is cpu", lambda: attn.compile(soft_cap, "cpu", **options))
 expect(ValueError, "are 0 or positive", lambda: attn.compile(soft_cap, "cpu", block_m=-1))
 expect(attn.CompileError, "unknown GPU architecture 'sm_70', expected sm_80", lambda: attn.compile(soft_cap, arch="sm_70"))
 

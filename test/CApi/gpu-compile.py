@@ -44,6 +44,24 @@ for device, text, message in (("cuda", causal, "expected tensors of f32 for tf32
     except attn.CompileError as error:
         assert message in str(error), error
 
+# What kernels are made of: the fastest that can be, or what is asked for. The gradients of a forward of any family are portable.
+assert "mma_async" in fn.source() and "family hopper" in fn.explain()
+portable = attn.compile(causal, "cuda", entry="top_left", arch="sm_90a", family="portable")
+assert "mma_async" not in portable.source() and "hopper" not in portable.explain() and "mma_async" not in fn.backward.source()
+assert "top_left_forward_repair(" in fn.source()
+exact = attn.compile(causal, "cuda", entry="top_left", arch="sm_90a", family="hopper", exact_maximum=True)
+assert "mma_async" in exact.source() and "_repair(" not in exact.source() and "exact maximum" in exact.explain()
+for text, options, message in (
+    (f32, {"arch": "sm_90a", "family": "hopper"}, "has no kernel of the hopper family: its products are of elements of 16 bits"),
+    (causal, {"arch": "sm_80", "family": "hopper"}, "has no kernel of the hopper family: wgmma is of sm_90a, not of sm_80"),
+    (causal, {"arch": "sm_90a", "family": "volta"}, "expected the family of GPU kernels to be auto, portable or hopper, got volta"),
+):
+    try:
+        attn.compile(text, "cuda", entry="top_left", **options)
+        raise AssertionError(f"compiled with {options}")
+    except attn.CompileError as error:
+        assert message in str(error), error
+
 # Gradients without atomic additions, where asked for.
 backward = attn.compile(causal, "cuda", entry="top_left", arch="sm_80").backward
 assert "atomic_add" in backward.source() and "online_attention fused" in backward.stage("plan")

@@ -26,6 +26,38 @@ module attributes {attn.target = #attn.target<arch = sm_80, multiprocessors = 10
 
 // -----
 
+// Panels first, at multiples of 1024 bytes, and barriers last: two of 8 bytes for each slot.
+module attributes {attn.target = #attn.target<arch = sm_90a, multiprocessors = 132, max_shared_memory = 232448>} {
+  gpu.module @kernels {
+    // CHECK-LABEL: gpu.func @pipelines
+    // CHECK-SAME:    shared_bytes = 32864
+    gpu.func @pipelines() kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 12>} {
+      // CHECK: shared_alloc "vector" offset(32768)
+      %vector = attn_tile.shared_alloc "vector" : !attn_tile.shared<4xf32>
+      // CHECK: pipeline_alloc "keys" offset(0) barriers(32784)
+      %keys = attn_tile.pipeline_alloc "keys" : !attn_tile.pipeline<2x64x80xbf16, 2>
+      // CHECK: work_queue_alloc "tiles" offset(32816)
+      %tiles = attn_tile.work_queue_alloc "tiles" : !attn_tile.work_queue<2>
+      gpu.return
+    }
+  }
+}
+
+// -----
+
+module attributes {attn.target = #attn.target<arch = sm_90a, multiprocessors = 132, max_shared_memory = 16384>} {
+  gpu.module @kernels {
+    // expected-error @below {{needs 16400 bytes of shared memory, more than the 16384 of a block on sm_90a}}
+    gpu.func @large_pipeline() kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 12>} {
+      // expected-note @below {{"keys" takes 16384 bytes}}
+      %keys = attn_tile.pipeline_alloc "keys" : !attn_tile.pipeline<1x128x64xbf16, 2>
+      gpu.return
+    }
+  }
+}
+
+// -----
+
 module attributes {attn.target = #attn.target<arch = sm_80, multiprocessors = 108, max_shared_memory = 8448>} {
   gpu.module @kernels {
     // expected-error @below {{needs 12288 bytes of shared memory, more than the 8448 of a block on sm_80; choose smaller blocks or fewer stages}}

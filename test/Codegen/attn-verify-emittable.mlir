@@ -44,6 +44,25 @@ gpu.module @resources {
     %0 = attn_tile.fragment_alloc "acc" : !attn_tile.fragment<64x64xf32, accumulator, 4x1>
     gpu.return
   }
+  gpu.func @i() kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 12>} {
+    // expected-error @below {{has no offset; run --attn-tile-place-shared}}
+    %keys = attn_tile.pipeline_alloc "keys" : !attn_tile.pipeline<1x128x64xbf16, 2>
+    gpu.return
+  }
+  gpu.func @queue() kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 12>} {
+    // expected-error @below {{has no offset; run --attn-tile-place-shared}}
+    %tiles = attn_tile.work_queue_alloc "tiles" : !attn_tile.work_queue<2>
+    gpu.return
+  }
+  gpu.func @j() kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 12>} {
+    attn_tile.warp_specialize consumers(2) registers(232) {
+      %ok = attn_tile.fragment_alloc "ok" : !attn_tile.fragment<128x64xf32, accumulator, 8x1>
+      // expected-error @below {{expected the 8 warps of the consumers, got '!attn_tile.fragment<192x64xf32, accumulator, 12x1>'}}
+      %acc = attn_tile.fragment_alloc "acc" : !attn_tile.fragment<192x64xf32, accumulator, 12x1>
+    } producer registers(40) {
+    }
+    gpu.return
+  }
   // expected-error @below {{expected a name that is a C++ identifier and not taken, got 'while'}}
   gpu.func @while() kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 2>} {
     gpu.return

@@ -1,4 +1,4 @@
-// RUN: attn-translate --attn-to-cuda --arch=sm_90a %s | FileCheck %s
+// RUN: attn-translate --attn-to-cuda --family=portable --arch=sm_90a %s | FileCheck %s
 // RUN: attn-translate --attn-to-cuda --arch=sm_86 %s | FileCheck %s --check-prefix=SM86
 
 // Plain causal attention, from its text to the kernel that codegen/README.md shows.

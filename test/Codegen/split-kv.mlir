@@ -40,7 +40,7 @@
 // CHECK:       const int part_begin =
 // CHECK:       copy_async<kThreads, 64>(key_tile, key.at(batch, kv_head, kv_first), key.stride(2), kv_rows);
 // CHECK:       const int q_idx = (row_begin + row) / 4;
-// CHECK:       store<64>(out.at(split, batch, head), PackedRows{4, row_begin, out.stride(2), out.stride(3)}, q_rows, output);
+// CHECK:       store<64, /*aligned*/ true>(out.at(split, batch, head), PackedRows{4, row_begin, out.stride(2), out.stride(3)}, q_rows, output);
 // CHECK:       store_rows(lse.at(split, batch, head), PackedRows{4, row_begin, lse.stride(2), {{.*}}}, q_rows, row_max);
 
 // WIDE: float sum_3 = 0.0f;

@@ -46,6 +46,10 @@ GRID = (
     Row("plain.mlir", types=("bf16", "f32"), dims=(320, 512), passes=("forward",), archs=FEW),
     Row("plain.mlir", types=("f32",), dims=(64, 128), archs=FEW, options=(("tf32", True),)),
     Row("causal.mlir", dims=(64, 128, 256), passes=("backward",), archs=FEW, options=(("deterministic", True),)),
+    # A GPU of the hopper family has portable kernels, too, and a maximum that need not be fixed.
+    *(Row(file, passes=("forward",), archs=("sm_90a",), options=(("family", "portable"),)) for file in ("plain.mlir", "alibi.mlir")),
+    Row("causal.mlir", dims=(64, 128, 256), passes=("forward",), archs=("sm_90a",), options=(("family", "portable"),)),
+    Row("causal.mlir", dims=(64, 128, 256), passes=("forward",), archs=("sm_90a",), options=(("exact_maximum", True),)),
 )
 
 

@@ -136,7 +136,7 @@ class CompileTest(verdicts.Cached, Grid):
             "nvrtc " + self.nvrtc["version"],
             "options " + " ".join(self.nvrtc["options"]),
             f"arch {test.case.arch}",
-            f"spills {version} {judge.get_limit(test.case.name, spills)} {spills.get(test.case.name)}",
+            f"spills {version} {judge.get_limit(test.case.name, spills)} {judge.get_limit("hopper/" + test.case.name, spills)} {spills.get(test.case.name)}",
             *self.files,
         ]
 

@@ -38,7 +38,11 @@ def compile(case, dump):
         emit(case).prepare()
     except Exception as error:
         return {"error": str(error), "log": "".join(file.read_text() for file in dump.glob("*.log"))}
-    return {"kernels": [json.loads(file.read_text()) for file in sorted(dump.glob("*.json"))]}
+    kernels = [json.loads(file.read_text()) for file in sorted(dump.glob("*.json"))]
+    for kernel, source in zip(kernels, sorted(dump.glob("*.cu"))):
+        # Not what repairs: it mostly has nothing to do.
+        kernel["is_hopper"] = "attn/hopper.cuh" in source.read_text() and "_repair." not in kernel["name"]
+    return {"kernels": kernels}
 
 
 def main():

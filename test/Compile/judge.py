@@ -27,12 +27,14 @@ def find_problems(name, answer, spills):
     """Sentences, none if all is well. Spilled registers count where `spills` is given."""
     if "error" in answer:
         return [answer["error"] + "\n" + answer.get("log", "")]
-    problems, spilled = [], 0
+    problems, spilled, hopper_spilled = [], 0, 0
     for kernel in answer["kernels"]:
         for function in kernel["functions"]:
             stack = function["stack_bytes"]
             if stack and not function["spill_store_bytes"]:
                 problems.append(f"{kernel['name']}: {stack} bytes of arrays in local memory")
+            elif kernel.get("is_hopper"):
+                hopper_spilled += stack
             else:
                 spilled += stack
         problems += [f"{kernel['name']}: {warning}" for warning in kernel["warnings"] if "(C75" in warning]
@@ -44,4 +46,7 @@ def find_problems(name, answer, spills):
             problems.append(f"spilled {spilled} bytes, spills.txt allows {limit}: {name}")
         elif spills.get(name) and not spilled:
             problems.append(f"spills nothing, spills.txt must not list it: {name}")
+        limit = get_limit("hopper/" + name, spills)
+        if hopper_spilled > limit:
+            problems.append(f"kernels of the hopper family spilled {hopper_spilled} bytes, spills.txt allows {limit}: {name}")
     return problems

@@ -139,3 +139,13 @@ func.func private @f() attributes {schedule = #attn.schedule<block_m = wide, blo
 
 // expected-error @below {{expected warps of at most 32, got 33 [S5]}}
 #schedule = #attn.schedule<block_m = 64, block_n = 64, warps = 33>
+
+// -----
+
+// expected-error @below {{expected 8, 12 or 16 warps with family = hopper, got 4 [S5]}}
+#schedule = #attn.schedule<block_m = 64, block_n = 64, warps = 4, family = hopper>
+
+// -----
+
+// expected-error @below {{expected fixed_maximum with family = hopper, got portable [S5]}}
+#schedule = #attn.schedule<block_m = 64, block_n = 64, fixed_maximum = true>

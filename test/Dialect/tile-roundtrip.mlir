@@ -243,3 +243,57 @@ func.func @maps(%x: !tensor, %y: memref<?x?x?x?xf16>) -> (!attn_tile.tensor_map<
   %1 = attn_tile.tensor_map %y : memref<?x?x?x?xf16> to !attn_tile.tensor_map<256x64xf16>
   return %0, %1 : !attn_tile.tensor_map<128x64xbf16>, !attn_tile.tensor_map<256x64xf16>
 }
+
+// What kernels of the hopper family have beyond these: roles, pipelines, asynchronous products.
+!keys = !attn_tile.pipeline<2x64x128xbf16, 2>
+!key_tile = !attn_tile.panels<64x128xbf16>
+!wide = !attn_tile.fragment<128x64xf32, accumulator, 8x1>
+// CHECK-LABEL: gpu.module @roles
+gpu.module @roles {
+  gpu.func @roles(%map: !attn_tile.tensor_map<64x64xbf16>, %query: !attn_tile.panels<128x128xbf16>, %i: index, %counter: memref<1xi32>) kernel
+      attributes {attn_tile.kernel = #attn_tile.kernel<warps = 12>} {
+    // CHECK: %keys = attn_tile.pipeline_alloc "keys" : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
+    %keys = attn_tile.pipeline_alloc "keys" : !keys
+    // CHECK: attn_tile.pipeline_alloc "placed" offset(32768) barriers(65536) : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
+    %placed = attn_tile.pipeline_alloc "placed" offset(32768) barriers(65536) : !keys
+    // CHECK: %tiles = attn_tile.work_queue_alloc "tiles" offset(65600) : {{(!attn_tile.work_queue)?}}<2>
+    %tiles = attn_tile.work_queue_alloc "tiles" offset(65600) : !attn_tile.work_queue<2>
+    %scores = attn_tile.fragment_alloc "scores" : !wide
+    // CHECK: attn_tile.warp_specialize consumers(2) registers(232) {
+    attn_tile.warp_specialize consumers(2) registers(232) {
+      // CHECK-NEXT: attn_tile.open_turns
+      attn_tile.open_turns
+      // CHECK-NEXT: %key_tile = attn_tile.pipeline_wait %keys "key_tile" : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
+      %key_tile = attn_tile.pipeline_wait %keys "key_tile" : !keys
+      // CHECK-NEXT: attn_tile.take_turn
+      attn_tile.take_turn
+      // CHECK-NEXT: attn_tile.mma wgmma %scores, %{{.*}}, %key_tile transpose_b overwrite : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 8x1>, {{(!attn_tile.panels)?}}<128x128xbf16>, {{(!attn_tile.panels)?}}<64x128xbf16>
+      attn_tile.mma wgmma %scores, %query, %key_tile transpose_b overwrite : !wide, !attn_tile.panels<128x128xbf16>, !key_tile
+      // CHECK-NEXT: attn_tile.mma_commit
+      attn_tile.mma_commit
+      // CHECK-NEXT: attn_tile.pass_turn
+      attn_tile.pass_turn
+      // CHECK-NEXT: attn_tile.mma_wait pending(0) %scores : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 8x1>
+      attn_tile.mma_wait pending(0) %scores : !wide
+      // CHECK-NEXT: attn_tile.pipeline_release %keys : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
+      attn_tile.pipeline_release %keys : !keys
+      // CHECK-NEXT: attn_tile.work_take %tiles : {{(!attn_tile.work_queue)?}}<2>
+      %taken = attn_tile.work_take %tiles : !attn_tile.work_queue<2>
+    // CHECK-NEXT: } producer registers(40) {
+    } producer registers(40) {
+      // CHECK-NEXT: %key_slot = attn_tile.pipeline_acquire %keys "key_slot" : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
+      %key_slot = attn_tile.pipeline_acquire %keys "key_slot" : !keys
+      // CHECK-NEXT: attn_tile.copy_bulk %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] to %key_slot signals %keys : {{(!attn_tile.tensor_map)?}}<64x64xbf16>, {{(!attn_tile.panels)?}}<64x128xbf16>, {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
+      attn_tile.copy_bulk %map[%i, %i, %i] to %key_slot signals %keys : !attn_tile.tensor_map<64x64xbf16>, !key_tile, !keys
+      // CHECK-NEXT: attn_tile.pipeline_commit %keys : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
+      attn_tile.pipeline_commit %keys : !keys
+      // CHECK-NEXT: attn_tile.work_draw %tiles from %{{.*}} : {{(!attn_tile.work_queue)?}}<2>, memref<1xi32>
+      %drawn = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<2>, memref<1xi32>
+    }
+    gpu.return
+  }
+}
+
+// CHECK-LABEL: func private @schedule
+// CHECK-SAME: family = hopper, fixed_maximum = true
+func.func private @schedule() attributes {schedule = #attn.schedule<block_m = 128, block_n = 128, warps = 12, family = hopper, fixed_maximum = true>}

@@ -1,5 +1,12 @@
 // RUN: attn-opt %s --attn-plan --remark-policy=all --remarks-filter=attn-plan -o /dev/null 2>&1 | FileCheck %s
 // RUN: attn-opt %s --attn-plan -o /dev/null 2>&1 | count 0
+// RUN: attn-opt %s --attn-set-target=arch=sm_90a --attn-plan --remark-policy=all --remarks-filter=attn-plan -o /dev/null 2>&1 | FileCheck %s --check-prefix=HOPPER
+// RUN: attn-opt %s --attn-set-target=arch=sm_90a --attn-plan=family=portable --remark-policy=all --remarks-filter=attn-plan -o /dev/null 2>&1 | FileCheck %s --check-prefix=PORTABLE
+
+// Why not what the GPU has, where the family is left open.
+// HOPPER: remark: [Missed] schedule | Category:attn-plan | Function=forward | Reason="its products are of elements of 16 bits, not of 32", Remark="the family is portable, not hopper"
+// HOPPER: remark: [Missed] schedule | Category:attn-plan | Function=fused | Reason="it has no gradient kernels", Remark="the family is portable, not hopper"
+// PORTABLE-NOT: hopper
 
 // 128 KiB of L2: the first candidate needs more than half of it. Every candidate is told, with numbers.
 !q = tensor<1x1x?x64xf32>

@@ -1,32 +1,52 @@
 // What attn-run says of a GPU where there is none: the table of --explain, and errors. Results on a GPU are in test/gpu.
 //
-// RUN: env ATTN_CACHE_DIR=%t.cache attn-run %s --entry=causal --explain --target=sm_90a --batch=2 --q-len=1000 --kv-len=1000 | FileCheck %s --check-prefix=HOPPER
-// HOPPER: target #attn.target<arch = sm_90a, multiprocessors = 132, max_shared_memory = 232448>
-// HOPPER: {{^}}forward
-// HOPPER-NEXT: query ?x16x?x128xbf16, here 2x16x1000x128
-// HOPPER: schedule block_m = 128 queries, block_n = 64 keys, 4 warps, 1 stage
-// HOPPER-NEXT: rejected 128 x 128, 4 warps, 2 blocks a multiprocessor: 256 registers of accumulators a thread exceed 208
+// RUN: env ATTN_CACHE_DIR=%t.cache attn-run %s --entry=causal --explain --family=portable --target=sm_90a --batch=2 --q-len=1000 --kv-len=1000 | FileCheck %s --check-prefix=PORTABLE
+// PORTABLE: target #attn.target<arch = sm_90a, multiprocessors = 132, max_shared_memory = 232448>
+// PORTABLE: {{^}}forward
+// PORTABLE-NEXT: query ?x16x?x128xbf16, here 2x16x1000x128
+// PORTABLE: schedule block_m = 128 queries, block_n = 64 keys, 4 warps, 1 stage
+// PORTABLE-NEXT: rejected 128 x 128, 4 warps, 2 blocks a multiprocessor: 256 registers of accumulators a thread exceed 208
 // Query 128 x 128, keys and values 64 x 128 of 2 bytes; scores 128 x 64 and out 128 x 128 over 128 threads.
-// HOPPER-NEXT: chosen 128 x 64, 4 warps, 2 blocks a multiprocessor: 65536 of 116224 bytes of shared memory, 192 of 208 registers of accumulators a thread
-// HOPPER-NEXT: ranges of keys, for the block of queries [begin, end)
-// HOPPER-NEXT: visited [0, end)
-// HOPPER-NEXT: masked [begin + 1, kv_len)
+// PORTABLE-NEXT: chosen 128 x 64, 4 warps, 2 blocks a multiprocessor: 65536 of 116224 bytes of shared memory, 192 of 208 registers of accumulators a thread
+// PORTABLE-NEXT: ranges of keys, for the block of queries [begin, end)
+// PORTABLE-NEXT: visited [0, end)
+// PORTABLE-NEXT: masked [begin + 1, kv_len)
 // 8 x 16 blocks a head, of which the queries of block i visit 2 (i + 1), the last all 16; the 2 on the diagonal evaluate the mask.
-// HOPPER-NEXT: blocks 4096 in all: 2304 visited (56.2%), of which 1792 full and 512 evaluate the mask
-// HOPPER-NEXT: work
-// HOPPER-NEXT: bytes
-// HOPPER-NEXT: intensity
-// HOPPER-NEXT: bound products: {{.*}} at least; products {{.*}} at 989 TFLOP/s, exponentials {{.*}} at 3.86 T/s, memory {{.*}} at 4.80 TB/s
-// HOPPER-NEXT: figures of the data sheet of H200 SXM; the products of its own instructions, which mma.sync does not reach
-// HOPPER: {{^}}launch plan
-// HOPPER-NEXT: variant split_kv, if min(
-// HOPPER-NEXT: variant aligned, taken here, if min(q.aligned(16), k.aligned(16), v.aligned(16), out.aligned(16))
-// HOPPER-NEXT: variant any
-// HOPPER-NEXT: kernel causal_forward: 256 blocks (ceildiv(q.size(2), 128) * q.size(0) * 16) of 128 threads, 65536 bytes of shared memory
-// HOPPER-NEXT: registers
+// PORTABLE-NEXT: blocks 4096 in all: 2304 visited (56.2%), of which 1792 full and 512 evaluate the mask
+// PORTABLE-NEXT: work
+// PORTABLE-NEXT: bytes
+// PORTABLE-NEXT: intensity
+// PORTABLE-NEXT: bound products: {{.*}} at least; products {{.*}} at 989 TFLOP/s, exponentials {{.*}} at 3.86 T/s, memory {{.*}} at 4.80 TB/s
+// PORTABLE-NEXT: figures of the data sheet of H200 SXM; the products of its own instructions, which mma.sync does not reach
+// PORTABLE: {{^}}launch plan
+// PORTABLE-NEXT: variant split_kv, if min(
+// PORTABLE-NEXT: variant aligned, taken here, if min(q.aligned(16), k.aligned(16), v.aligned(16), out.aligned(16))
+// PORTABLE-NEXT: variant any
+// PORTABLE-NEXT: kernel causal_forward: 256 blocks (ceildiv(q.size(2), 128) * q.size(0) * 16) of 128 threads, 65536 bytes of shared memory
+// PORTABLE-NEXT: registers
 // The lse, which is not returned.
-// HOPPER-NEXT: workspace workspace_0: 2x16x1000xf32, 128 kB
-// HOPPER-NEXT: workspaces 128 kB in all
+// PORTABLE-NEXT: workspace workspace_0: 2x16x1000xf32, 128 kB
+// PORTABLE-NEXT: workspaces 128 kB in all
+
+// The instructions that only this GPU has, unless others are asked for; and why not, where they do not go.
+// RUN: env ATTN_CACHE_DIR=%t.cache attn-run %s --entry=causal --explain --target=sm_90a --q-len=1000 --kv-len=1000 | FileCheck %s --check-prefix=HOPPER
+// HOPPER: schedule block_m = 128 queries, block_n = 128 keys, 12 warps, 2 stages, family hopper, fixed maximum
+// HOPPER-NEXT: rejected hopper 192 x 128, 16 warps, 1 block a multiprocessor: 160 registers of accumulators and probabilities a thread exceed 128
+// HOPPER-NEXT: chosen hopper 128 x 128, 12 warps, 1 block a multiprocessor: {{.*}} of 232448 bytes of shared memory, 160 of 204 registers of accumulators a thread
+// HOPPER: figures of the data sheet of H200 SXM{{$}}
+// HOPPER: kernel causal_forward: 128 blocks
+// HOPPER: kernel causal_forward_repair: 128 blocks
+// RUN: env ATTN_CACHE_DIR=%t.cache attn-run %s --entry=causal --explain --target=sm_90a --exact-maximum | FileCheck %s --check-prefix=EXACT
+// EXACT: family hopper, exact maximum
+// EXACT-NOT: _repair
+// RUN: env ATTN_CACHE_DIR=%t.cache attn-run %s --entry=full --explain --target=sm_90a | FileCheck %s --check-prefix=FLOAT
+// FLOAT: rejected family hopper: its products are of elements of 16 bits, not of 32
+// RUN: not attn-run %s --entry=full --explain --target=sm_90a --family=hopper 2>&1 | FileCheck %s --check-prefix=REFUSED
+// REFUSED: has no kernel of the hopper family: its products are of elements of 16 bits, not of 32; compile with family = auto or portable
+// RUN: not attn-run %s --entry=causal --explain --target=sm_90a --family=volta 2>&1 | FileCheck %s --check-prefix=FAMILY
+// FAMILY: expected the family of GPU kernels to be auto, portable or hopper, got volta
+// RUN: not attn-run %s --entry=causal --explain --family=portable 2>&1 | FileCheck %s --check-prefix=CPU --match-full-lines
+// CPU: attn-run: --family and --exact-maximum are for a GPU
 
 // Less shared memory, smaller tiles; the gradients are the forward and three kernels more, with what they share.
 // RUN: env ATTN_CACHE_DIR=%t.cache attn-run %s --entry=causal --explain --backward --target=sm_86 --q-len=1000 --kv-len=1000 | FileCheck %s --check-prefix=AMPERE

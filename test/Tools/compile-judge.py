@@ -31,6 +31,9 @@ assert find(kernel(8, 8), spills=None) == []  # another ptxas
 assert find(kernel(64), spills={"case": 64}) == ["k: 64 bytes of arrays in local memory"]
 serialized = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized"
 assert find(kernel(warnings=[serialized]), spills=None) == ["k: " + serialized]
+spilling = {**kernel(8, 8), "is_hopper": True}
+assert find(spilling, spills={"hopper/*": 0, "*": 8}) == ["kernels of the hopper family spilled 8 bytes, spills.txt allows 0: case"]
+assert find(spilling, kernel(8, 8), spills={"hopper/c*": 8, "hopper/*": 0, "*": 8}) == []
 assert judge.find_problems("case", {"error": "no tile fits"}, {}) == ["no tile fits\n"]
 
 # Every line of the table is about some case.
@@ -39,6 +42,6 @@ names = [case.name for case in cases.list_cases()]
 assert len(set(names)) == len(names)
 assert version
 for pattern in spills:
-    assert any(judge.get_limit(name, {pattern: 1}) for name in names), pattern
+    assert any(judge.get_limit(prefix + name, {pattern: 1}) for name in names for prefix in ("", "hopper/")), pattern
 module = next(case for case in cases.list_cases() if case.name == "alibi/forward/bf16/d96/sm_80").get_module()
 assert "tensor<?x8x?x96xbf16>" in module and "tensor<8xf32>" in module and "@f(" in module, module

@@ -249,6 +249,7 @@ TEST_F(ChooseScheduleTest, DividesManyColumnsAmongWarps) {
     ShapeClass shape = makeShape(KernelKind::forward, headDim, valueDim);
     shape.elementBits = elementBits;
     ScheduleAttr schedule = choose(shape, getNamedTarget(&context, arch)).schedule;
+    EXPECT_EQ(schedule.getFamily(), ScheduleFamily::portable);
     WarpGrid grid = getWarpGrids(KernelKind::forward, elementBits, schedule).queries;
     return std::tuple(schedule.getBlockM(), schedule.getBlockN(), grid.rows, grid.columns);
   };
@@ -269,7 +270,11 @@ TEST_F(ChooseScheduleTest, TakesTheFastestGpuTileThatFits) {
   auto tile = [&](Arch arch, int64_t headDim) {
     ShapeClass shape = makeShape(KernelKind::forward, headDim, headDim);
     shape.elementBits = 16;
-    ScheduleAttr schedule = choose(shape, getNamedTarget(&context, arch)).schedule;
+    ScheduleOverrides overrides;
+    overrides.family = ScheduleFamily::portable;
+    ScheduleAttr schedule = choose(shape, getNamedTarget(&context, arch), overrides).schedule;
+    EXPECT_EQ(schedule.getFamily(), ScheduleFamily::portable);
+    EXPECT_FALSE(schedule.getFixedMaximum());
     return std::tuple(schedule.getBlockM(), schedule.getBlockN(), schedule.getWarps());
   };
   EXPECT_EQ(tile(Arch::sm_90a, 64), std::tuple(128, 128, 4));
@@ -304,6 +309,97 @@ TEST_F(ChooseScheduleTest, RefusesGpuTilesThatCannotBe) {
   overrides.blockM = 40;
   EXPECT_EQ(chooseError(shape, gpu, overrides),
             "expected block_m to be a multiple of 16 for each warp and block_n of 16, got 40 and 0");
+}
+
+//===----------------------------------------------------------------------===//
+// The hopper family
+//===----------------------------------------------------------------------===//
+
+/// A consumer warpgroup has 64 queries; keys are as many as shared memory and registers hold.
+TEST_F(ChooseScheduleTest, TakesTheFastestHopperTileThatFits) {
+  TargetAttr gpu = getNamedTarget(&context, Arch::sm_90a);
+  auto tile = [&](int64_t headDim, int64_t valueDim) {
+    ShapeClass shape = makeShape(KernelKind::forward, headDim, valueDim);
+    shape.elementBits = 16;
+    ScheduleChoice choice = choose(shape, gpu);
+    ScheduleAttr schedule = choice.schedule;
+    EXPECT_EQ(schedule.getFamily(), ScheduleFamily::hopper);
+    EXPECT_TRUE(schedule.getFixedMaximum());
+    EXPECT_EQ(schedule.getWarps(), schedule.getBlockM() / 16 + 4) << "and a warpgroup that loads";
+    EXPECT_LE(choice.candidates.back().totalBytes, gpu.getMaxSharedMemory());
+    EXPECT_EQ(choice.candidates.back().family, ScheduleFamily::hopper);
+    EXPECT_EQ(choice.hopperRejection, "");
+    return std::tuple(schedule.getBlockM(), schedule.getBlockN(), schedule.getWarps(), schedule.getStages());
+  };
+  EXPECT_EQ(tile(64, 64), std::tuple(192, 128, 16, 2));
+  EXPECT_EQ(tile(128, 128), std::tuple(128, 128, 12, 2));
+  EXPECT_EQ(tile(192, 192), std::tuple(128, 112, 12, 2));
+  EXPECT_EQ(tile(192, 128), std::tuple(128, 128, 12, 2));
+  EXPECT_EQ(tile(256, 256), std::tuple(128, 80, 12, 2));
+  for (int64_t headDim = 1; headDim <= 256; ++headDim)
+    for (int64_t valueDim : {headDim, int64_t(1), int64_t(256)})
+      tile(headDim, valueDim);
+
+  ShapeClass shape = makeShape(KernelKind::forward);
+  shape.elementBits = 16;
+  ScheduleOverrides overrides;
+  overrides.exactMaximum = true;
+  EXPECT_FALSE(choose(shape, gpu, overrides).schedule.getFixedMaximum());
+  overrides.blockM = 64;
+  overrides.blockN = 48;
+  EXPECT_EQ(choose(shape, gpu, overrides).schedule.getFamily(), ScheduleFamily::hopper);
+  overrides.blockM = 32; // half a warpgroup
+  EXPECT_EQ(choose(shape, gpu, overrides).schedule.getFamily(), ScheduleFamily::portable);
+}
+
+/// Where it cannot be, it is refused if asked for, and the portable one is taken if not, with the same
+/// reason.
+TEST_F(ChooseScheduleTest, RefusesHopperKernelsThatCannotBe) {
+  ShapeClass plain = makeShape(KernelKind::forward);
+  plain.elementBits = 16;
+  auto expectRefused = [&](ShapeClass shape, ScheduleOverrides overrides, const std::string &reason,
+                           Arch arch = Arch::sm_90a) {
+    TargetAttr gpu = getNamedTarget(&context, arch);
+    ScheduleChoice choice = choose(shape, gpu, overrides);
+    EXPECT_EQ(choice.schedule.getFamily(), ScheduleFamily::portable) << reason;
+    EXPECT_EQ(choice.hopperRejection, arch == Arch::sm_90a ? reason : "");
+    overrides.family = ScheduleFamily::hopper;
+    EXPECT_EQ(chooseError(shape, gpu, overrides),
+              "has no kernel of the hopper family: " + reason + "; compile with family = auto or portable");
+  };
+  expectRefused(plain, {}, "wgmma is of sm_90a, not of sm_100a", Arch::sm_100a);
+  ShapeClass shape = plain;
+  shape.kind = KernelKind::fused;
+  expectRefused(shape, {}, "it has no gradient kernels");
+  shape = plain;
+  shape.elementBits = 32;
+  expectRefused(shape, {}, "its products are of elements of 16 bits, not of 32");
+  shape = plain;
+  shape.valueDim = 320;
+  expectRefused(shape, {}, "its tiles have at most 256 columns, not 320");
+  ScheduleOverrides overrides;
+  overrides.aligned = false;
+  expectRefused(plain, overrides,
+                "the tensor memory accelerator needs bases and strides of a multiple of 16 bytes");
+  overrides = {};
+  overrides.listBlockM = overrides.listBlockN = 128;
+  expectRefused(plain, overrides, "it has no loop over block lists");
+  overrides = {};
+  overrides.splitsKeys = true;
+  expectRefused(plain, overrides, "it does not compute keys in parts");
+
+  TargetAttr gpu = getNamedTarget(&context, Arch::sm_90a);
+  overrides = {};
+  overrides.family = ScheduleFamily::hopper;
+  overrides.blockM = 96;
+  EXPECT_EQ(
+      chooseError(plain, gpu, overrides),
+      "has no kernel of the hopper family: expected block_m of 64, 128 or 192 and block_n of a multiple "
+      "of 16 up to 256; compile with family = auto or portable");
+  overrides.blockM = 192;
+  shape = plain;
+  shape.headDim = shape.valueDim = 256;
+  EXPECT_NE(chooseError(shape, gpu, overrides).find(" exceed "), std::string::npos);
 }
 
 //===----------------------------------------------------------------------===//
@@ -346,8 +442,9 @@ TEST_F(ChooseScheduleTest, SplitsKeysForIdleCores) {
   shape.qLen = 1;
   shape.kvLen = 65536;
   auto split = [&](int64_t cores, LoopOrder order = LoopOrder::query_outer) {
-    return chooseKvSplits(shape, cpu(Arch::x86_64_v4, 1 << 20, cores),
-                          ScheduleAttr::get(&context, 32, 128, order, 1, 16, 8, 2, 1, 1, 1, ScheduleFamily::portable, false));
+    return chooseKvSplits(
+        shape, cpu(Arch::x86_64_v4, 1 << 20, cores),
+        ScheduleAttr::get(&context, 32, 128, order, 1, 16, 8, 2, 1, 1, 1, ScheduleFamily::portable, false));
   };
   EXPECT_EQ(split(1), 1);
   EXPECT_EQ(split(2), 1) << "as many blocks as cores";
@@ -373,7 +470,8 @@ TEST_F(ChooseScheduleTest, DoesNotSplitUnknownSizes) {
   known.kvLen = 65536;
   auto split = [&](const ShapeClass &shape) {
     return chooseKvSplits(shape, cpu(Arch::x86_64_v4, 1 << 20, 16),
-                          ScheduleAttr::get(&context, 32, 128, LoopOrder::query_outer, 1, 16, 8, 2, 1, 1, 1, ScheduleFamily::portable, false));
+                          ScheduleAttr::get(&context, 32, 128, LoopOrder::query_outer, 1, 16, 8, 2, 1, 1, 1,
+                                            ScheduleFamily::portable, false));
   };
   EXPECT_EQ(split(known), 16);
   for (auto size : {&ShapeClass::batchTimesHeads, &ShapeClass::qLen, &ShapeClass::kvLen}) {

@@ -59,6 +59,14 @@ static cl::opt<int> repeats("repeats", cl::desc("Timed runs of each case on a GP
 static cl::opt<int> threads("threads", cl::desc("Threads; 0 for all"), cl::init(1), cl::cat(category));
 static cl::opt<int64_t> blockM("block-m", cl::desc("Queries in a block"), cl::init(0), cl::cat(category));
 static cl::opt<int64_t> blockN("block-n", cl::desc("Keys in a block"), cl::init(0), cl::cat(category));
+static cl::opt<std::string> family("family",
+                                   cl::desc("What GPU kernels are made of: portable, hopper (sm_90a), or "
+                                            "auto for the fastest that can be"),
+                                   cl::init("auto"), cl::cat(category));
+static cl::opt<bool>
+    exactMaximum("exact-maximum",
+                 cl::desc("Hopper family: probabilities are relative to the true maximum of their row"),
+                 cl::cat(category));
 static cl::opt<std::string> order("order", cl::desc("query-outer or key-outer (forward only)"),
                                   cl::init("query-outer"), cl::cat(category));
 
@@ -233,11 +241,15 @@ static llvm::Error configure(ProgramOptions &options) {
       return machine.takeError();
   } else if (repeats.getNumOccurrences()) {
     return makeError("--repeats is for --gpu; a CPU takes --benchmark_min_time");
+  } else if (family.getNumOccurrences() || exactMaximum) {
+    return makeError("--family and --exact-maximum are for --gpu");
   }
   if (repeats < 1)
     return makeError("--repeats: expected at least 1, got %d", repeats.getValue());
   options.lowering.blockM = blockM;
   options.lowering.blockN = blockN;
+  options.lowering.family = family;
+  options.lowering.exactMaximum = exactMaximum;
   if (threads < 0)
     return makeError("--threads: expected at least 0, got %d", threads.getValue());
   if (order != "query-outer" && order != "key-outer")

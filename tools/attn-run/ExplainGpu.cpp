@@ -22,9 +22,9 @@ static StringRef getPlural(int64_t count) { return count == 1 ? "" : "s"; }
 
 /// "128 x 64, 4 warps, 2 blocks a multiprocessor".
 static void printTile(llvm::raw_ostream &os, const ScheduleCandidate &tile) {
-  os << tile.blockM << " x " << tile.blockN << ", " << tile.warps << " warps, "
-     << tile.blocksPerMultiprocessor << " block" << getPlural(tile.blocksPerMultiprocessor)
-     << " a multiprocessor";
+  os << (tile.family == ScheduleFamily::hopper ? "hopper " : "") << tile.blockM << " x " << tile.blockN
+     << ", " << tile.warps << " warps, " << tile.blocksPerMultiprocessor << " block"
+     << getPlural(tile.blocksPerMultiprocessor) << " a multiprocessor";
 }
 
 void attn::printGpuSchedule(Table &table, OnlineAttentionOp op, TargetAttr target,
@@ -36,16 +36,25 @@ void attn::printGpuSchedule(Table &table, OnlineAttentionOp op, TargetAttr targe
          << (schedule.getStages() == 1 ? " stage" : " stages");
   if (schedule.getKvSplits() > 1)
     chosen << ", keys in " << schedule.getKvSplits() << " parts";
+  bool isHopper = schedule.getFamily() == ScheduleFamily::hopper;
+  if (isHopper)
+    chosen << ", family hopper, "
+           << (schedule.getFixedMaximum() && op.getElementType().isBF16() ? "fixed" : "exact") << " maximum";
   chosen << '\n';
 
   ScheduleOverrides overrides;
   overrides.blockM = lowering.blockM;
   overrides.blockN = lowering.blockN;
   overrides.setLists(op);
+  overrides.family = symbolizeScheduleFamily(lowering.family);
   FailureOr<ScheduleChoice> choice = chooseGpuSchedule([&] { return op.emitOpError(); },
                                                        ShapeClass::get(op, op.getKind()), target, overrides);
   if (failed(choice))
     return;
+  if (!choice->hopperRejection.empty())
+    table.row("  rejected") << "family hopper: " << choice->hopperRejection << '\n';
+  int64_t maxRegisters =
+      isHopper ? getHopperRegisters(getHopperConsumers(schedule)).accumulators : kMaxAccumulatorRegisters;
   for (const ScheduleCandidate &candidate : choice->candidates) {
     bool isChosen = candidate.rejection.empty();
     llvm::raw_ostream &line = table.row(isChosen ? "  chosen" : "  rejected");
@@ -53,8 +62,8 @@ void attn::printGpuSchedule(Table &table, OnlineAttentionOp op, TargetAttr targe
     line << ": ";
     if (isChosen)
       line << candidate.hotBytes << " of " << target.getMaxSharedMemory() / candidate.blocksPerMultiprocessor
-           << " bytes of shared memory, " << candidate.accumulatorRegisters << " of "
-           << kMaxAccumulatorRegisters << " registers of accumulators a thread\n";
+           << " bytes of shared memory, " << candidate.accumulatorRegisters << " of " << maxRegisters
+           << " registers of accumulators a thread\n";
     else
       line << candidate.rejection << '\n';
   }
@@ -86,7 +95,8 @@ void attn::printGpuBound(Table &table, OnlineAttentionOp op, TargetAttr target, 
   table.row("") << "figures of the data sheet of " << peak.name;
   if (scale != 1)
     os << ", for " << target.getMultiprocessors() << " multiprocessors instead of " << peak.multiprocessors;
-  if (onTensorCores && (target.getArch() == Arch::sm_90a || target.getArch() == Arch::sm_100a))
+  bool isPortable = op.getSchedule().getFamily() == ScheduleFamily::portable;
+  if (onTensorCores && isPortable && (target.getArch() == Arch::sm_90a || target.getArch() == Arch::sm_100a))
     os << "; the products of its own instructions, which mma.sync does not reach";
   os << '\n';
 }

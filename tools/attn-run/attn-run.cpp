@@ -85,6 +85,15 @@ static cl::opt<bool> blockLists(
     cl::desc("Compute block lists for masks that depend on data; default: on a GPU, without kv-splits"),
     cl::cat(category));
 
+static cl::opt<std::string> family("family",
+                                   cl::desc("What GPU kernels are made of: portable, hopper (sm_90a), or "
+                                            "auto for the fastest that can be"),
+                                   cl::init("auto"), cl::cat(category));
+static cl::opt<bool>
+    exactMaximum("exact-maximum",
+                 cl::desc("Hopper family: probabilities are relative to the true maximum of their row"),
+                 cl::cat(category));
+
 static cl::opt<bool> backward("backward",
                               cl::desc("Run the gradients of the function, which the compiler derives"),
                               cl::cat(category));
@@ -154,6 +163,8 @@ static llvm::Expected<ProgramOptions> getProgramOptions() {
   if (order != "query-outer" && order != "key-outer")
     return makeError("--order: expected query-outer or key-outer, got '%s'", order.c_str());
   options.lowering.order = order == "key-outer" ? LoopOrder::key_outer : LoopOrder::query_outer;
+  options.lowering.family = family;
+  options.lowering.exactMaximum = exactMaximum;
   if (blockLists.getNumOccurrences())
     options.lowering.blockLists = blockLists;
   struct Number {
@@ -370,6 +381,8 @@ static llvm::Error run(MLIRContext *context, bool &passes) {
     return machine.takeError();
   if (machine->isGpu() && options->lowering.reference)
     return makeError("--lowering: the reference is for a CPU");
+  if (!machine->isGpu() && (family.getNumOccurrences() || exactMaximum))
+    return makeError("--family and --exact-maximum are for a GPU");
   if (!onlyShows() && machine->isGpu() && !options->gpu)
     return makeError("--target: %s is for --explain alone; --gpu runs on a GPU", target.c_str());
   if (!onlyShows() && !machine->isGpu() && !canRunOnHost(machine->getArch()))

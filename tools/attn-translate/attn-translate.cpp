@@ -66,6 +66,12 @@ struct Options {
       cl::desc("Lower for tensors whose rows are aligned to 16 bytes (a plan: for those too)")};
   cl::opt<bool> splitKv{"split-kv", cl::cat(category),
                         cl::desc("Lower for few queries and long keys (a plan: for those too)")};
+  cl::opt<std::string> family{"family", cl::init("auto"), cl::cat(category),
+                              cl::desc("What kernels are made of: portable, hopper (sm_90a), or auto for the "
+                                       "fastest that can be")};
+  cl::opt<bool> exactMaximum{
+      "exact-maximum", cl::cat(category),
+      cl::desc("Hopper family: probabilities are relative to the true maximum of their row")};
   cl::opt<bool> failOnSpill{"fail-on-spill", cl::cat(category),
                             cl::desc("Fail if registers spill, or an array lies in local memory")};
   cl::opt<bool> report{"report", cl::cat(category),
@@ -176,6 +182,8 @@ static LogicalResult translate(ModuleOp module, const Options &options, llvm::ra
     return failure();
   CudaPipelineOptions pipeline;
   pipeline.aligned = options.aligned.getValue();
+  pipeline.family = options.family.getValue();
+  pipeline.exactMaximum = options.exactMaximum.getValue();
   if (options.action != Output::LaunchPlan && !options.splitKv)
     pipeline.kvSplits = 1;
   auto modules = cuda::lowerToCuda(module, pipeline);

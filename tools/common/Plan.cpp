@@ -33,7 +33,10 @@ llvm::Expected<PlannedEntry> PlannedEntry::create(const EntryPoint &entry, const
   CpuPipelineOptions pipeline;
   pipeline.blockLists = target->isGpu();
   setPipelineOptions(pipeline, options.lowering);
-  buildPlanPipeline(pm, pipeline);
+  GpuPlanOptions gpu;
+  gpu.family = options.lowering.family;
+  gpu.exactMaximum = options.lowering.exactMaximum;
+  buildPlanPipeline(pm, pipeline, gpu);
   pm.addPass(createCSEPass()); // for short formulas
   if (failed(pm.run(*planned.module)))
     return diagnostic.take("the module cannot be planned");

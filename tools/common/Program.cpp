@@ -86,6 +86,12 @@ void attn::setPipelineOptions(PlanPipelineOptions &pipeline, const LoweringSetti
     pipeline.blockLists = false; // a GPU has no parts with block lists
 }
 
+void attn::setPipelineOptions(CudaPipelineOptions &pipeline, const LoweringSettings &lowering) {
+  setPipelineOptions(static_cast<PlanPipelineOptions &>(pipeline), lowering);
+  pipeline.family = lowering.family;
+  pipeline.exactMaximum = lowering.exactMaximum;
+}
+
 llvm::Expected<Program> Program::compile(OwningOpRef<ModuleOp> module, const ProgramOptions &options) {
   MLIRContext *context = module->getContext();
   llvm::Expected<TargetAttr> target = attn::getTarget(context, options);

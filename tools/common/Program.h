@@ -22,10 +22,13 @@ struct LoweringSettings {
   int64_t blockM = 0, blockN = 0, kvSplits = 0;
   LoopOrder order = LoopOrder::query_outer;
   std::optional<bool> blockLists; ///< for masks that depend on data; by default for a GPU
+  std::string family = "auto";    ///< of GPU kernels
+  bool exactMaximum = false;      ///< of the hopper family
 };
 
 /// The same as options of the pipelines.
 void setPipelineOptions(PlanPipelineOptions &pipeline, const LoweringSettings &lowering);
+void setPipelineOptions(CudaPipelineOptions &pipeline, const LoweringSettings &lowering);
 
 struct ProgramOptions {
   std::string target = "host"; ///< or x86-64, x86-64-v3, x86-64-v4; to plan only also sm_80, …

@@ -10,9 +10,9 @@
 
 namespace attn {
 
-/// A Rows x Columns tile of 16-bit elements in panels of 128 bytes, the last one filled up: panel after panel,
-/// each of Rows rows. Chunk c (of 16 bytes) of row r lies at c ^ (r % 8) of its panel: the 128-byte swizzle.
-/// The tile begins at a multiple of 1024 bytes.
+/// A Rows x Columns tile of 16-bit elements in panels of 128 bytes, the last one filled up: panel after
+/// panel, each of Rows rows. Chunk c (of 16 bytes) of row r lies at c ^ (r % 8) of its panel: the 128-byte
+/// swizzle. The tile begins at a multiple of 1024 bytes.
 template <typename T, int Rows, int Columns>
 class PanelTile {
 public:
@@ -36,7 +36,8 @@ public:
     return uint32(k / 4 * kPanelBytes + k % 4 * 32) >> 4;
   }
 
-  /// The same of an operand whose inner dimension is the rows; the leading offset is that from panel to panel.
+  /// The same of an operand whose inner dimension is the rows; the leading offset is that from panel to
+  /// panel.
   __device__ __forceinline__ uint32 row_descriptor() const {
     return address_ >> 4 | uint32(kPanelBytes >> 4) << 16;
   }

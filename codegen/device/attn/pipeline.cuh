@@ -27,15 +27,17 @@ __device__ __forceinline__ void mbarrier_arrive(uint32 barrier) {
 }
 /// Arrives, and lets the phase last until so many bytes have been copied.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(uint32 barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
 }
 /// Whether the phase of this parity is over; may wait a while for it.
 __device__ __forceinline__ bool mbarrier_try_wait(uint32 barrier, uint32 parity) {
   uint32 is_over;
-  asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
-               : "=r"(is_over)
-               : "r"(barrier), "r"(parity)
-               : "memory");
+  asm volatile(
+      "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+      : "=r"(is_over)
+      : "r"(barrier), "r"(parity)
+      : "memory");
   return is_over;
 }
 __device__ __forceinline__ void mbarrier_wait(uint32 barrier, uint32 parity) {
@@ -47,9 +49,10 @@ __device__ __forceinline__ void mbarrier_wait(uint32 barrier, uint32 parity) {
 // Pipelines
 //===----------------------------------------------------------------------===//
 
-/// A ring of tiles that one thread fills and `Consumers` warpgroups empty. Every thread has its own copy of the
-/// object, which remembers the slot that its role comes to next, and the phase of that slot's barriers. A
-/// barrier that was never used looks as if the phase before its first one were over: slots are empty at first.
+/// A ring of tiles that one thread fills and `Consumers` warpgroups empty. Every thread has its own copy of
+/// the object, which remembers the slot that its role comes to next, and the phase of that slot's barriers. A
+/// barrier that was never used looks as if the phase before its first one were over: slots are empty at
+/// first.
 template <typename T, int Stages, int Rows, int Columns, int Consumers>
 class Pipeline {
 public:
@@ -98,11 +101,12 @@ private:
   uint32 position_ = 0; ///< Counts slots through two phases: one register for both.
 };
 
-/// Starts copying a tile: rows from `row` on of a head of a batch entry. What lies beyond the tensor becomes 0.
+/// Starts copying a tile: rows from `row` on of a head of a batch entry. What lies beyond the tensor becomes
+/// 0.
 template <typename T, int Stages, int Rows, int Columns, int Consumers>
 __device__ __forceinline__ void copy_bulk(const PanelTile<T, Rows, Columns> &tile, const TensorMap &map,
-                                          const Pipeline<T, Stages, Rows, Columns, Consumers> &pipeline, int batch,
-                                          int head, int row) {
+                                          const Pipeline<T, Stages, Rows, Columns, Consumers> &pipeline,
+                                          int batch, int head, int row) {
 #pragma unroll
   for (int panel = 0; panel < tile.kPanels; ++panel)
     cp_async_bulk_tensor(tile.panel_address(panel), map, pipeline.full_barrier(), panel * tile.kPanelColumns,

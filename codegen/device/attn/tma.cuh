@@ -16,14 +16,15 @@ struct alignas(64) TensorMap {
   unsigned char opaque[128];
 };
 
-/// Starts copying the box at (column, row, head, batch) to shared memory; its bytes count for the barrier. PTX
-/// ISA 9.7.9.27.1 (cp.async.bulk.tensor).
+/// Starts copying the box at (column, row, head, batch) to shared memory; its bytes count for the barrier.
+/// PTX ISA 9.7.9.27.1 (cp.async.bulk.tensor).
 __device__ __forceinline__ void cp_async_bulk_tensor(uint32 shared, const TensorMap &map, uint32 barrier,
                                                      int column, int row, int head, int batch) {
-  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, "
-               "%4, %5}], [%6];" ::"r"(shared),
-               "l"(&map), "r"(column), "r"(row), "r"(head), "r"(batch), "r"(barrier)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, "
+      "%4, %5}], [%6];" ::"r"(shared),
+      "l"(&map), "r"(column), "r"(row), "r"(head), "r"(batch), "r"(barrier)
+      : "memory");
 }
 
 } // namespace attn

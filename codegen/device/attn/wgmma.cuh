@@ -28,29 +28,61 @@ __device__ __forceinline__ void wgmma_wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
 
-/// D += A B (or D = A B, where `accumulates` is false) for one k step of 16: d holds the 64 x N accumulator, a
-/// and b are the lower halves of descriptors; b_rows says that B is stored with its inner dimension along the
-/// rows.
+/// D += A B (or D = A B, where `accumulates` is false) for one k step of 16: d holds the 64 x N accumulator,
+/// a and b are the lower halves of descriptors; b_rows says that B is stored with its inner dimension along
+/// the rows.
 template <int N>
 struct Wgmma;
 
 // The operands of the instruction: registers 8 g to 8 g + 7 of the accumulator, and their names.
-#define ATTN_D0 "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3])
-#define ATTN_D1 "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
-#define ATTN_D2 "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3])
-#define ATTN_D3 "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3])
-#define ATTN_D4 "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]), "+f"(d[8][3]), "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3])
-#define ATTN_D5 "+f"(d[10][0]), "+f"(d[10][1]), "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3])
-#define ATTN_D6 "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]), "+f"(d[13][2]), "+f"(d[13][3])
-#define ATTN_D7 "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]), "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
-#define ATTN_D8 "+f"(d[16][0]), "+f"(d[16][1]), "+f"(d[16][2]), "+f"(d[16][3]), "+f"(d[17][0]), "+f"(d[17][1]), "+f"(d[17][2]), "+f"(d[17][3])
-#define ATTN_D9 "+f"(d[18][0]), "+f"(d[18][1]), "+f"(d[18][2]), "+f"(d[18][3]), "+f"(d[19][0]), "+f"(d[19][1]), "+f"(d[19][2]), "+f"(d[19][3])
-#define ATTN_D10 "+f"(d[20][0]), "+f"(d[20][1]), "+f"(d[20][2]), "+f"(d[20][3]), "+f"(d[21][0]), "+f"(d[21][1]), "+f"(d[21][2]), "+f"(d[21][3])
-#define ATTN_D11 "+f"(d[22][0]), "+f"(d[22][1]), "+f"(d[22][2]), "+f"(d[22][3]), "+f"(d[23][0]), "+f"(d[23][1]), "+f"(d[23][2]), "+f"(d[23][3])
-#define ATTN_D12 "+f"(d[24][0]), "+f"(d[24][1]), "+f"(d[24][2]), "+f"(d[24][3]), "+f"(d[25][0]), "+f"(d[25][1]), "+f"(d[25][2]), "+f"(d[25][3])
-#define ATTN_D13 "+f"(d[26][0]), "+f"(d[26][1]), "+f"(d[26][2]), "+f"(d[26][3]), "+f"(d[27][0]), "+f"(d[27][1]), "+f"(d[27][2]), "+f"(d[27][3])
-#define ATTN_D14 "+f"(d[28][0]), "+f"(d[28][1]), "+f"(d[28][2]), "+f"(d[28][3]), "+f"(d[29][0]), "+f"(d[29][1]), "+f"(d[29][2]), "+f"(d[29][3])
-#define ATTN_D15 "+f"(d[30][0]), "+f"(d[30][1]), "+f"(d[30][2]), "+f"(d[30][3]), "+f"(d[31][0]), "+f"(d[31][1]), "+f"(d[31][2]), "+f"(d[31][3])
+#define ATTN_D0                                                                                              \
+  "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),   \
+      "+f"(d[1][3])
+#define ATTN_D1                                                                                              \
+  "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]),   \
+      "+f"(d[3][3])
+#define ATTN_D2                                                                                              \
+  "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]),   \
+      "+f"(d[5][3])
+#define ATTN_D3                                                                                              \
+  "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]),   \
+      "+f"(d[7][3])
+#define ATTN_D4                                                                                              \
+  "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]), "+f"(d[8][3]), "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]),   \
+      "+f"(d[9][3])
+#define ATTN_D5                                                                                              \
+  "+f"(d[10][0]), "+f"(d[10][1]), "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]),            \
+      "+f"(d[11][2]), "+f"(d[11][3])
+#define ATTN_D6                                                                                              \
+  "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]),            \
+      "+f"(d[13][2]), "+f"(d[13][3])
+#define ATTN_D7                                                                                              \
+  "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]), "+f"(d[15][0]), "+f"(d[15][1]),            \
+      "+f"(d[15][2]), "+f"(d[15][3])
+#define ATTN_D8                                                                                              \
+  "+f"(d[16][0]), "+f"(d[16][1]), "+f"(d[16][2]), "+f"(d[16][3]), "+f"(d[17][0]), "+f"(d[17][1]),            \
+      "+f"(d[17][2]), "+f"(d[17][3])
+#define ATTN_D9                                                                                              \
+  "+f"(d[18][0]), "+f"(d[18][1]), "+f"(d[18][2]), "+f"(d[18][3]), "+f"(d[19][0]), "+f"(d[19][1]),            \
+      "+f"(d[19][2]), "+f"(d[19][3])
+#define ATTN_D10                                                                                             \
+  "+f"(d[20][0]), "+f"(d[20][1]), "+f"(d[20][2]), "+f"(d[20][3]), "+f"(d[21][0]), "+f"(d[21][1]),            \
+      "+f"(d[21][2]), "+f"(d[21][3])
+#define ATTN_D11                                                                                             \
+  "+f"(d[22][0]), "+f"(d[22][1]), "+f"(d[22][2]), "+f"(d[22][3]), "+f"(d[23][0]), "+f"(d[23][1]),            \
+      "+f"(d[23][2]), "+f"(d[23][3])
+#define ATTN_D12                                                                                             \
+  "+f"(d[24][0]), "+f"(d[24][1]), "+f"(d[24][2]), "+f"(d[24][3]), "+f"(d[25][0]), "+f"(d[25][1]),            \
+      "+f"(d[25][2]), "+f"(d[25][3])
+#define ATTN_D13                                                                                             \
+  "+f"(d[26][0]), "+f"(d[26][1]), "+f"(d[26][2]), "+f"(d[26][3]), "+f"(d[27][0]), "+f"(d[27][1]),            \
+      "+f"(d[27][2]), "+f"(d[27][3])
+#define ATTN_D14                                                                                             \
+  "+f"(d[28][0]), "+f"(d[28][1]), "+f"(d[28][2]), "+f"(d[28][3]), "+f"(d[29][0]), "+f"(d[29][1]),            \
+      "+f"(d[29][2]), "+f"(d[29][3])
+#define ATTN_D15                                                                                             \
+  "+f"(d[30][0]), "+f"(d[30][1]), "+f"(d[30][2]), "+f"(d[30][3]), "+f"(d[31][0]), "+f"(d[31][1]),            \
+      "+f"(d[31][2]), "+f"(d[31][3])
 #define ATTN_N0 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define ATTN_N1 "%8, %9, %10, %11, %12, %13, %14, %15"
 #define ATTN_N2 "%16, %17, %18, %19, %20, %21, %22, %23"
@@ -101,47 +133,46 @@ struct Wgmma;
 #define ATTN_NS16 ATTN_NS15 ", " ATTN_N15
 
 // wgmma of N columns; GROUPS of 8 accumulators, and the names of the operands after them.
-#define ATTN_WGMMA(N, GROUPS, TYPE, A, ...)                                                                    \
-  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" ATTN_NS##GROUPS "}, " A ", db, p, "    \
-  __VA_ARGS__ ";\n}"
-#define ATTN_DEFINE_WGMMA(N, GROUPS, P0, P1, P2, P3, P4, P5, P6, P7)                                           \
-  template <>                                                                                                  \
-  struct Wgmma<N> {                                                                                            \
-    template <typename T, bool BRows>                                                                          \
-    __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], uint32 a, uint32 b,                  \
-                                                    bool accumulates) {                                        \
-      if constexpr (is_same<T, bf16>)                                                                          \
-        asm volatile(ATTN_DESCRIBED(P0, P1, P2, P4)                                                            \
-                         ATTN_WGMMA(N, GROUPS, "bf16", "da", "1, 1, 0, " P3)                                   \
-                     : ATTN_DS##GROUPS                                                                         \
-                     : "r"(a), "r"(b), "r"(int(accumulates)), "n"(int(BRows)), "r"(kUpperDescriptor));         \
-      else                                                                                                     \
-        asm volatile(ATTN_DESCRIBED(P0, P1, P2, P4) ATTN_WGMMA(N, GROUPS, "f16", "da", "1, 1, 0, " P3)         \
-                     : ATTN_DS##GROUPS                                                                         \
-                     : "r"(a), "r"(b), "r"(int(accumulates)), "n"(int(BRows)), "r"(kUpperDescriptor));         \
-    }                                                                                                          \
-    template <typename T, bool BRows>                                                                          \
-    __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], const uint32 (&a)[4], uint32 b,      \
-                                                    bool accumulates) {                                        \
-      if constexpr (is_same<T, bf16>)                                                                          \
-        asm volatile(ATTN_DESCRIBED_B(P4, P5, P7)                                                              \
-                         ATTN_WGMMA(N, GROUPS, "bf16", "{" P0 ", " P1 ", " P2 ", " P3 "}", "1, 1, " P6)        \
-                     : ATTN_DS##GROUPS                                                                         \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(int(accumulates)),              \
-                       "n"(int(BRows)), "r"(kUpperDescriptor));                                                \
-      else                                                                                                     \
-        asm volatile(ATTN_DESCRIBED_B(P4, P5, P7)                                                              \
-                         ATTN_WGMMA(N, GROUPS, "f16", "{" P0 ", " P1 ", " P2 ", " P3 "}", "1, 1, " P6)         \
-                     : ATTN_DS##GROUPS                                                                         \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(int(accumulates)),              \
-                       "n"(int(BRows)), "r"(kUpperDescriptor));                                                \
-    }                                                                                                          \
+#define ATTN_WGMMA(N, GROUPS, TYPE, A, ...)                                                                  \
+  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" ATTN_NS##GROUPS                       \
+      "}, " A ", db, p, " __VA_ARGS__ ";\n}"
+#define ATTN_DEFINE_WGMMA(N, GROUPS, P0, P1, P2, P3, P4, P5, P6, P7)                                         \
+  template <>                                                                                                \
+  struct Wgmma<N> {                                                                                          \
+    template <typename T, bool BRows>                                                                        \
+    __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], uint32 a, uint32 b,                \
+                                                    bool accumulates) {                                      \
+      if constexpr (is_same<T, bf16>)                                                                        \
+        asm volatile(ATTN_DESCRIBED(P0, P1, P2, P4) ATTN_WGMMA(N, GROUPS, "bf16", "da", "1, 1, 0, " P3)      \
+                     : ATTN_DS##GROUPS                                                                       \
+                     : "r"(a), "r"(b), "r"(int(accumulates)), "n"(int(BRows)), "r"(kUpperDescriptor));       \
+      else                                                                                                   \
+        asm volatile(ATTN_DESCRIBED(P0, P1, P2, P4) ATTN_WGMMA(N, GROUPS, "f16", "da", "1, 1, 0, " P3)       \
+                     : ATTN_DS##GROUPS                                                                       \
+                     : "r"(a), "r"(b), "r"(int(accumulates)), "n"(int(BRows)), "r"(kUpperDescriptor));       \
+    }                                                                                                        \
+    template <typename T, bool BRows>                                                                        \
+    __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], const uint32 (&a)[4], uint32 b,    \
+                                                    bool accumulates) {                                      \
+      if constexpr (is_same<T, bf16>)                                                                        \
+        asm volatile(ATTN_DESCRIBED_B(P4, P5, P7)                                                            \
+                         ATTN_WGMMA(N, GROUPS, "bf16", "{" P0 ", " P1 ", " P2 ", " P3 "}", "1, 1, " P6)      \
+                     : ATTN_DS##GROUPS                                                                       \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(int(accumulates)),            \
+                       "n"(int(BRows)), "r"(kUpperDescriptor));                                              \
+      else                                                                                                   \
+        asm volatile(ATTN_DESCRIBED_B(P4, P5, P7)                                                            \
+                         ATTN_WGMMA(N, GROUPS, "f16", "{" P0 ", " P1 ", " P2 ", " P3 "}", "1, 1, " P6)       \
+                     : ATTN_DS##GROUPS                                                                       \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(int(accumulates)),            \
+                       "n"(int(BRows)), "r"(kUpperDescriptor));                                              \
+    }                                                                                                        \
   }
 // Descriptors of 64 bits from their halves, and the predicate that says whether D is added to.
-#define ATTN_DESCRIBED(A, B, ACCUMULATES, UPPER)                                                               \
-  "{\n.reg .pred p;\n.reg .b64 da, db;\nsetp.ne.b32 p, " ACCUMULATES ", 0;\nmov.b64 da, {" A ", " UPPER        \
+#define ATTN_DESCRIBED(A, B, ACCUMULATES, UPPER)                                                             \
+  "{\n.reg .pred p;\n.reg .b64 da, db;\nsetp.ne.b32 p, " ACCUMULATES ", 0;\nmov.b64 da, {" A ", " UPPER      \
   "};\nmov.b64 db, {" B ", " UPPER "};\n"
-#define ATTN_DESCRIBED_B(B, ACCUMULATES, UPPER)                                                                \
+#define ATTN_DESCRIBED_B(B, ACCUMULATES, UPPER)                                                              \
   "{\n.reg .pred p;\n.reg .b64 db;\nsetp.ne.b32 p, " ACCUMULATES ", 0;\nmov.b64 db, {" B ", " UPPER "};\n"
 
 ATTN_DEFINE_WGMMA(16, 1, "%8", "%9", "%10", "%11", "%12", "%13", "%14", "%15");
@@ -249,7 +280,9 @@ __device__ __forceinline__ void hold(Operand<T, M, K, WarpsM> &operand) {
 }
 
 /// The number of this thread's warpgroup, the same for the compiler in all threads of a warp.
-__device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xffffffff, int(threadIdx.x / 128), 0); }
+__device__ __forceinline__ int warpgroup_index() {
+  return __shfl_sync(0xffffffff, int(threadIdx.x / 128), 0);
+}
 
 /// Starts acc += a b^T (Overwrite: acc = a b^T). The warpgroup multiplies its own 64 rows of a.
 template <bool Overwrite, typename T, int M, int N, int K, int WarpsM>

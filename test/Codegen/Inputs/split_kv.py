@@ -28,7 +28,8 @@ def choose(batch, q_len, kv_len):
     """The name of the variant, and its parts."""
     sizes = [(batch, 32, q_len, 64), (batch, 8, kv_len, 64), (batch, 8, kv_len, 64)]
     variant = next(v for v in plan["variants"] if evaluate(v["condition"], sizes))
-    return variant["name"], evaluate(variant["workspaces"][0]["sizes"][0], sizes) if variant["workspaces"] else 1
+    is_split = variant["name"] == "split_kv"
+    return variant["name"], evaluate(variant["workspaces"][0]["sizes"][0], sizes) if is_split else 1
 
 
 for call, expected in {

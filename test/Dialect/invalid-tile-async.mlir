@@ -1,0 +1,236 @@
+// RUN: attn-opt %s --split-input-file --verify-diagnostics
+
+// expected-error @below {{expected panels of two dimensions, a multiple of 8 rows and of 16 columns, of f16 or bf16, got [64, 24] of 'bf16' [TP1]}}
+func.func private @f(!attn_tile.panels<64x24xbf16>)
+
+// -----
+
+// expected-error @below {{expected panels of two dimensions, a multiple of 8 rows and of 16 columns, of f16 or bf16, got [64, 64] of 'f32' [TP1]}}
+func.func private @f(!attn_tile.panels<64x64xf32>)
+
+// -----
+
+// expected-error @below {{expected a pipeline of 1 to 8 stages, rows and columns, and 1 to 3 consumers, got [9, 64, 64] and 2 [TL1]}}
+func.func private @f(!attn_tile.pipeline<9x64x64xbf16, 2>)
+
+// -----
+
+// expected-error @below {{expected a pipeline of 1 to 8 stages, rows and columns, and 1 to 3 consumers, got [2, 64, 64] and 4 [TL1]}}
+func.func private @f(!attn_tile.pipeline<2x64x64xbf16, 4>)
+
+// -----
+
+// expected-error @below {{expected panels of two dimensions, a multiple of 8 rows and of 16 columns, of f16 or bf16, got [60, 64] of 'bf16' [TP1]}}
+func.func private @f(!attn_tile.pipeline<2x60x64xbf16, 2>)
+
+// -----
+
+// A block of one warpgroup more than there are consumers.
+gpu.module @kernels {
+  gpu.func @f() kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 8>} {
+    // expected-error @below {{expected 1 to 3 consumer warpgroups and a block of one warpgroup more, got 2 and 8 warps [WS1]}}
+    attn_tile.warp_specialize consumers(2) registers(232) {
+    } producer registers(40) {
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+func.func @f() {
+  // expected-error @below {{expected registers that are multiples of 8 from 24 to 256 and at most 504 in a thread of each warpgroup together, got 240 and 32, together 512 [WS2]}}
+  attn_tile.warp_specialize consumers(2) registers(240) {
+  } producer registers(32) {
+  }
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error @below {{got 100 and 24, together 124 [WS2]}}
+  attn_tile.warp_specialize consumers(1) registers(100) {
+  } producer registers(24) {
+  }
+  return
+}
+
+// -----
+
+func.func @f(%keep: i1) {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+    scf.if %keep {
+      // expected-error @below {{waits for all threads of the block, but stands in a region that only some execute [WS3]}}
+      gpu.barrier
+    }
+  } producer registers(40) {
+  }
+  return
+}
+
+// -----
+
+func.func @f() {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+  } producer registers(40) {
+    // expected-error @below {{expected to stand in the consumer region of an attn_tile.warp_specialize [TN1]}}
+    attn_tile.take_turn
+  }
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error @below {{expected the name to be a C++ identifier, got "2nd" [PA1]}}
+  %0 = attn_tile.pipeline_alloc "2nd" : !attn_tile.pipeline<2x64x64xbf16, 2>
+  return
+}
+
+// -----
+
+func.func @f(%keys: !attn_tile.pipeline<2x64x64xbf16, 2>) {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+  } producer registers(40) {
+    // expected-error @below {{expected to stand in the consumer region of an attn_tile.warp_specialize [PA2]}}
+    %0 = attn_tile.pipeline_wait %keys "key_tile" : !attn_tile.pipeline<2x64x64xbf16, 2>
+  }
+  return
+}
+
+// -----
+
+func.func @f(%keys: !attn_tile.pipeline<2x64x64xbf16, 2>) {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+    // expected-error @below {{expected to stand in the producer region of an attn_tile.warp_specialize [PA2]}}
+    attn_tile.pipeline_commit %keys : !attn_tile.pipeline<2x64x64xbf16, 2>
+  } producer registers(40) {
+  }
+  return
+}
+
+// -----
+
+func.func @f(%keys: !attn_tile.pipeline<2x64x64xbf16, 2>) {
+  // expected-error @below {{expected to stand in the consumer region of an attn_tile.warp_specialize [PA2]}}
+  attn_tile.pipeline_release %keys : !attn_tile.pipeline<2x64x64xbf16, 2>
+  return
+}
+
+// -----
+
+func.func @f(%keys: !attn_tile.pipeline<2x64x64xbf16, 2>) {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+  } producer registers(40) {
+    // expected-error @below {{expected the name to be a C++ identifier, got "key slot" [PS1]}}
+    %0 = attn_tile.pipeline_acquire %keys "key slot" : !attn_tile.pipeline<2x64x64xbf16, 2>
+  }
+  return
+}
+
+// -----
+
+func.func @f(%map: !attn_tile.tensor_map<128x64xbf16>, %keys: !attn_tile.pipeline<2x64x64xbf16, 2>, %i: index) {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+  } producer registers(40) {
+    %0 = attn_tile.pipeline_acquire %keys "key_slot" : !attn_tile.pipeline<2x64x64xbf16, 2>
+    // expected-error @below {{expected boxes of the tile's rows, 64 columns and its element type, a tile of the pipeline, and three indices, got '!attn_tile.tensor_map<128x64xbf16>', '!attn_tile.panels<64x64xbf16>' of '!attn_tile.pipeline<2x64x64xbf16, 2>' and 3 [CB1]}}
+    attn_tile.copy_bulk %map[%i, %i, %i] to %0 signals %keys : !attn_tile.tensor_map<128x64xbf16>, !attn_tile.panels<64x64xbf16>, !attn_tile.pipeline<2x64x64xbf16, 2>
+  }
+  return
+}
+
+// -----
+
+// expected-error @below {{expected a work queue of 1 to 3 consumers, got 4 [TW1]}}
+func.func private @f(!attn_tile.work_queue<4>)
+
+// -----
+
+func.func @f() {
+  // expected-error @below {{expected the name to be a C++ identifier, got "next tile" [WQ1]}}
+  %0 = attn_tile.work_queue_alloc "next tile" : !attn_tile.work_queue<2>
+  return
+}
+
+// -----
+
+func.func @f(%tiles: !attn_tile.work_queue<2>) {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+  } producer registers(40) {
+    // expected-error @below {{expected to stand in the consumer region of an attn_tile.warp_specialize [WQ2]}}
+    %0 = attn_tile.work_take %tiles : !attn_tile.work_queue<2>
+  }
+  return
+}
+
+// -----
+
+func.func @f(%tiles: !attn_tile.work_queue<2>, %counter: memref<1xi32>) {
+  // expected-error @below {{expected to stand in the producer region of an attn_tile.warp_specialize [WQ2]}}
+  %0 = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<2>, memref<1xi32>
+  return
+}
+
+// -----
+
+!acc = !attn_tile.fragment<128x64xf32, accumulator, 8x1>
+func.func @f(%acc: !acc, %a: !attn_tile.shared<128x64xbf16>, %b: !attn_tile.shared<64x64xbf16>) {
+  // expected-error @below {{expected shared tiles of type panels for the atom wgmma, got '!attn_tile.shared<128x64xbf16>' and '!attn_tile.shared<64x64xbf16>' [MM1]}}
+  attn_tile.mma wgmma %acc, %a, %b transpose_b : !acc, !attn_tile.shared<128x64xbf16>, !attn_tile.shared<64x64xbf16>
+  return
+}
+
+// -----
+
+!acc = !attn_tile.fragment<128x64xf32, accumulator, 8x1>
+func.func @f(%acc: !acc, %a: !attn_tile.shared<128x64xbf16>, %b: !attn_tile.shared<64x64xbf16>) {
+  // expected-error @below {{for mma_sync [MM4]}}
+  attn_tile.mma mma_sync %acc, %a, %b transpose_b overwrite : !acc, !attn_tile.shared<128x64xbf16>, !attn_tile.shared<64x64xbf16>
+  return
+}
+
+// -----
+
+// 32 rows a warp.
+!acc = !attn_tile.fragment<128x64xf32, accumulator, 4x1>
+func.func @f(%acc: !acc, %a: !attn_tile.panels<128x64xbf16>, %b: !attn_tile.panels<64x64xbf16>) {
+  // expected-error @below {{expected overwrite with the atom wgmma only, and for that an acc of 16 rows a warp and at most 256 columns, a multiple of 16, and a not to be transposed, got '!attn_tile.fragment<128x64xf32, accumulator, 4x1>' for wgmma [MM4]}}
+  attn_tile.mma wgmma %acc, %a, %b transpose_b : !acc, !attn_tile.panels<128x64xbf16>, !attn_tile.panels<64x64xbf16>
+  return
+}
+
+// -----
+
+// Before the wait that names them, fragments are the product's: here the operand, not the accumulator.
+!acc = !attn_tile.fragment<128x64xf32, accumulator, 8x1>
+!operand = !attn_tile.fragment<128x64xbf16, operand_a, 8x1>
+func.func @f(%acc: !acc, %p: !operand, %b: !attn_tile.panels<64x64xbf16>, %keep: i1, %zero: f32) {
+  // expected-error @below {{is unfinished where its fragment is used; name that in an attn_tile.mma_wait before [MM5]}}
+  attn_tile.mma wgmma %acc, %p, %b : !acc, !operand, !attn_tile.panels<64x64xbf16>
+  attn_tile.mma wgmma %acc, %p, %b : !acc, !operand, !attn_tile.panels<64x64xbf16>
+  attn_tile.mma_commit
+  attn_tile.mma_wait pending(0) %acc : !acc
+  attn_tile.fill %acc, %zero : !acc
+  scf.if %keep {
+    // expected-note @above {{used here}}
+    attn_tile.convert %acc to %p : !acc, !operand
+  }
+  attn_tile.mma_wait pending(0) %p : !operand
+  return
+}
+
+// -----
+
+!acc = !attn_tile.fragment<128x64xf32, accumulator, 8x1>
+!tile = !attn_tile.panels<64x64xbf16>
+func.func @f(%acc: !acc, %a: !attn_tile.panels<128x64xbf16>, %b: !tile, %zero: f32) {
+  // expected-error @below {{is unfinished where its fragment is used; name that in an attn_tile.mma_wait before [MM5]}}
+  attn_tile.mma wgmma %acc, %a, %b transpose_b overwrite : !acc, !attn_tile.panels<128x64xbf16>, !tile
+  attn_tile.mma_commit
+  attn_tile.mma_wait pending(0)
+  // expected-note @below {{used here}}
+  attn_tile.fill %acc, %zero : !acc
+  return
+}

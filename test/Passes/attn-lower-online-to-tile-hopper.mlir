@@ -1,0 +1,182 @@
+// RUN: attn-opt %s --split-input-file --attn-set-target=arch=sm_90a --attn-plan --attn-lower-online-to-tile | FileCheck %s
+// RUN: attn-opt %s --split-input-file --attn-set-target=arch=sm_90a --attn-plan=exact-maximum=true --attn-lower-online-to-tile | FileCheck %s --check-prefix=EXACT
+
+// The forward of the hopper family: a producer, consumers, and for a fixed maximum a kernel that repairs.
+
+!q = tensor<?x16x?x128xbf16>
+!k = tensor<?x4x?x128xbf16>
+!l = tensor<?x16x?xf32>
+
+// CHECK-LABEL: func @causal(
+// CHECK:      memref.alloc({{.*}}) : memref<?x8xi32>
+// CHECK:      attn_tile.tensor_map {{.*}} to <128x64xbf16>
+// CHECK:      gpu.launch_func @causal_forward::@causal_forward blocks in {{.*}} threads in (%c384{{.*}} : memref<?x8xi32
+// CHECK:      gpu.launch_func @causal_forward_repair::@causal_forward_repair blocks in {{.*}} threads in (%c384{{.*}} : memref<?x8xi32
+
+// CHECK-LABEL: gpu.func @causal_forward(
+// CHECK-SAME: #attn_tile.kernel<warps = 12
+// CHECK:      attn_tile.warp_specialize consumers(2) registers(232) {
+// CHECK:      attn_tile.open_turns
+// The first block: a masked one where there is one. Its maximum is exact.
+// CHECK:      scf.if
+// CHECK:        %query_tile = attn_tile.pipeline_wait %queries
+// CHECK:        attn_tile.mma wgmma %scores, %query_tile, %key_tile transpose_b overwrite
+// CHECK:        attn_tile.mma_wait pending(0) %scores
+// CHECK-NEXT:   attn_tile.pipeline_release %keys
+// CHECK:        scf.if
+// CHECK:          arith.cmpi sle
+// CHECK:        attn_tile.row_reduce max %scores into %block_max
+// CHECK:        attn_tile.convert %scores to %probabilities
+// Masked blocks: the products of one are started with the output of the last one. Where the maximum grows, the output follows.
+// CHECK:        scf.while
+// CHECK:          attn_tile.take_turn
+// CHECK-NEXT:     attn_tile.mma wgmma %scores
+// CHECK-NEXT:     attn_tile.mma_commit
+// CHECK-NEXT:     %[[VALUES:.*]] = attn_tile.pipeline_wait %values
+// CHECK-NEXT:     attn_tile.mma wgmma %output, %probabilities, %[[VALUES]] :
+// CHECK-NEXT:     attn_tile.mma_commit
+// CHECK-NEXT:     attn_tile.pass_turn
+// CHECK-NEXT:     attn_tile.mma_wait pending(1) %scores
+// CHECK-NEXT:     attn_tile.pipeline_release %keys
+// CHECK:          arith.cmpi sle
+// CHECK:          attn_tile.row_reduce max %scores into %block_max
+// CHECK:          attn_tile.mma_wait pending(0) %output, %probabilities
+// CHECK-NEXT:     attn_tile.pipeline_release %values
+// CHECK:          attn_tile.convert %scores to %probabilities
+// CHECK:          attn_tile.any ins(%rescale
+// Full blocks: no mask, no maximum, nothing to rescale.
+// CHECK:        attn_tile.map outs(%row_max, %row_shift
+// CHECK:        scf.while
+// CHECK:          attn_tile.mma_wait pending(1) %scores
+// CHECK-NEXT:     attn_tile.pipeline_release %keys
+// CHECK-NOT:      arith.cmpi sle
+// CHECK-NOT:      row_reduce max
+// CHECK-NOT:      attn_tile.any
+// CHECK:          attn_tile.convert %scores to %probabilities
+// CHECK:          scf.yield
+// The output of the last block, and whether a row of the warp has to be repaired.
+// CHECK:        attn_tile.pipeline_release %queries
+// CHECK:        attn_tile.mma wgmma %output, %probabilities
+// CHECK:        attn_tile.mma_wait pending(0) %output, %probabilities
+// CHECK:      attn_tile.store %output
+// CHECK:      %[[WRONG:.*]] = attn_tile.any ins(%row_sum, %row_shift
+// CHECK:      %[[FLAG:.*]] = arith.extui %[[WRONG]]
+// CHECK:      memref.store %[[FLAG]]
+// Under a mask tiles are drawn from a counter.
+// CHECK:      attn_tile.work_take %tiles
+// Keys, queries, and then the keys of each block before the values of the last one.
+// CHECK:      } producer registers(40) {
+// CHECK:        attn_tile.work_draw %tiles
+// CHECK:        attn_tile.pipeline_acquire %keys
+// CHECK:        attn_tile.pipeline_acquire %queries
+// CHECK:        scf.while
+// CHECK:          attn_tile.pipeline_acquire %keys
+// CHECK-NEXT:     attn_tile.copy_bulk
+// CHECK-NEXT:     attn_tile.pipeline_commit %keys
+// CHECK-NEXT:     attn_tile.pipeline_acquire %values
+// CHECK-NEXT:     attn_tile.copy_bulk
+// CHECK-NEXT:     attn_tile.pipeline_commit %values
+// CHECK:        scf.while
+// CHECK:        attn_tile.pipeline_acquire %values
+// CHECK-NEXT:   attn_tile.copy_bulk
+// CHECK-NEXT:   attn_tile.pipeline_commit %values
+// CHECK:      gpu.return
+
+// Nothing to do where no flag is set; for a tile with one, all of it anew, with the true maximum.
+// CHECK-LABEL: gpu.func @causal_forward_repair(
+// CHECK:      %[[ANY:.*]] = gpu.all_reduce or
+// CHECK:      scf.if %[[ANY]] {
+// CHECK:      attn_tile.warp_specialize
+// CHECK:      scf.for
+// CHECK:      scf.if
+// CHECK-COUNT-3: row_reduce max
+// CHECK-NOT:  row_reduce max
+// CHECK:      gpu.return
+
+// EXACT-LABEL: func @causal(
+// EXACT-NOT:  memref<?x8xi32>
+// EXACT-NOT:  _repair
+// EXACT:      gpu.func @causal_forward(
+// EXACT-COUNT-3: row_reduce max
+// EXACT:      gpu.return
+func.func @causal(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
+  %out, %lse = attn.attention %q, %k, %v mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+    %keep = arith.cmpi sle, %kv_idx, %q_idx : index
+    attn.yield %keep : i1
+  } : (!q, !k, !k) -> (!q, !l)
+  return %out, %lse : !q, !l
+}
+
+// -----
+
+!q = tensor<?x16x?x128xbf16>
+!k = tensor<?x4x?x128xbf16>
+!l = tensor<?x16x?xf32>
+// Without a mask only the first block may be one that the keys do not fill: the last one comes first.
+// EXACT-LABEL: gpu.func @plain_forward(
+// EXACT:      scf.if
+// EXACT:      scf.while
+// EXACT-NOT:  scf.while
+// EXACT:      } producer
+func.func @plain(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
+  %out, %lse = attn.attention %q, %k, %v : (!q, !k, !k) -> (!q, !l)
+  return %out, %lse : !q, !l
+}
+
+// -----
+
+!q = tensor<?x16x?x128xbf16>
+!k = tensor<?x4x?x128xbf16>
+!l = tensor<?x16x?xf32>
+// The kernel that repairs computes the same score: 2 q k^T / sqrt(128) + 1.
+// CHECK-LABEL: gpu.func @biased_forward(
+// CHECK:      attn_tile.map outs(%scores
+// CHECK:      arith.constant 0.176776692
+// CHECK-NEXT: math.fma
+// CHECK-LABEL: gpu.func @biased_forward_repair(
+// CHECK:      attn_tile.map outs(%scores
+// CHECK:      arith.constant 0.176776692
+// CHECK-NEXT: math.fma
+func.func @biased(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
+  %out, %lse = attn.attention %q, %k, %v score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+    %one = arith.constant 1.0 : f32
+    %two = arith.constant 2.0 : f32
+    %doubled = arith.mulf %s, %two : f32
+    %biased = arith.addf %doubled, %one : f32
+    attn.yield %biased : f32
+  } : (!q, !k, !k) -> (!q, !l)
+  return %out, %lse : !q, !l
+}
+
+// -----
+
+!q = tensor<?x16x?x128xbf16>
+!k = tensor<?x4x?x128xbf16>
+!l = tensor<?x16x?xf32>
+// Bounded scores have no maximum, and so no second kernel.
+// CHECK-LABEL: func @bounded(
+// CHECK-NOT:  _repair
+// CHECK:      gpu.func @bounded_forward(
+// CHECK-NOT:  row_reduce max
+// CHECK:      gpu.return
+func.func @bounded(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
+  %out, %lse = attn.attention %q, %k, %v score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+    %sine = math.sin %s : f32
+    attn.yield %sine : f32
+  } : (!q, !k, !k) -> (!q, !l)
+  return %out, %lse : !q, !l
+}
+
+// -----
+
+!l = tensor<?x16x?xf32>
+// Probabilities of f16 leave no room above the maximum.
+!h = tensor<?x16x?x64xf16>
+// CHECK-LABEL: func @half(
+// CHECK-NOT:  _repair
+// CHECK:      gpu.func @half_forward(
+// CHECK-SAME: warps = 16
+func.func @half(%q: !h, %k: !h, %v: !h) -> (!h, !l) {
+  %out, %lse = attn.attention %q, %k, %v : (!h, !h, !h) -> (!h, !l)
+  return %out, %lse : !h, !l
+}
