@@ -158,6 +158,8 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
       tile.blockM = overrides.blockM;
     if (overrides.blockN)
       tile.blockN = overrides.blockN;
+    if (overrides.maxBlockN && tile.blockN > overrides.maxBlockN)
+      continue;
     if (tile.blockM < 1 || tile.blockM % 16 != 0 || tile.blockN < 1 || tile.blockN % 16 != 0)
       continue;
     // A warp has whole products: 16 rows, and 16 columns, or 8 of those of f32.

@@ -36,6 +36,21 @@ int64_t attn::getHopperConsumers(ScheduleAttr schedule) { return schedule.getWar
 /// Bytes of a tile in panels of 64 columns.
 static int64_t getPanelBytes(int64_t rows, int64_t columns) { return rows * llvm::alignTo(columns, 64) * 2; }
 
+static int64_t getSharedBytes(const HopperTile &tile, int64_t headDim, int64_t valueDim,
+                              int64_t queryStages) {
+  constexpr int64_t slotBarriers = 16, workQueue = 48;
+  return queryStages * (getPanelBytes(tile.blockM, headDim) + slotBarriers) +
+         kStages *
+             (getPanelBytes(tile.blockN, headDim) + getPanelBytes(tile.blockN, valueDim) + 2 * slotBarriers) +
+         workQueue;
+}
+
+int64_t attn::getHopperQueryStages(ScheduleAttr schedule, int64_t headDim, int64_t valueDim,
+                                   TargetAttr target) {
+  HopperTile tile{schedule.getBlockM(), schedule.getBlockN()};
+  return getSharedBytes(tile, headDim, valueDim, 2) <= target.getMaxSharedMemory() ? 2 : 1;
+}
+
 std::string attn::getHopperRejection(const ShapeClass &shape, TargetAttr target,
                                      const ScheduleOverrides &overrides) {
   if (target.getArch() != Arch::sm_90a)
@@ -68,9 +83,9 @@ bool attn::chooseHopperSchedule(const ShapeClass &shape, TargetAttr target,
     if (!isTile)
       continue;
     int64_t consumers = tile.blockM / 64;
-    int64_t shared = getPanelBytes(tile.blockM, d) +
-                     kStages * (getPanelBytes(tile.blockN, d) + getPanelBytes(tile.blockN, c)) +
-                     /*barriers*/ 16 * (1 + 2 * kStages);
+    int64_t shared = getSharedBytes(tile, d, c, 2);
+    if (shared > target.getMaxSharedMemory())
+      shared = getSharedBytes(tile, d, c, 1);
     // Of a thread: scores, the same as probabilities of 16 bits, and the output.
     int64_t registers = tile.blockN / 2 + tile.blockN / 4 + c / 2;
     ScheduleCandidate candidate{tile.blockM, tile.blockN, shared, shared, ""};

@@ -30,6 +30,8 @@ struct ScheduleOverrides {
   LoopOrder order = LoopOrder::query_outer;
   /// The blocks of the block lists, which tiles have to divide; 0 without lists.
   int64_t listBlockM = 0, listBlockN = 0;
+  /// For a GPU: most keys in a block; 0 without a limit.
+  int64_t maxBlockN = 0;
   /// For a GPU: a tile for few queries, whose keys are computed in parts.
   bool splitsKeys = false;
   /// For a GPU: whether bases and strides of all tensors are multiples of 16 bytes.
@@ -90,6 +92,8 @@ bool chooseHopperSchedule(const ShapeClass &shape, TargetAttr target, const Sche
                           ScheduleChoice &choice);
 /// The warpgroups of a schedule of the hopper family but the one that loads.
 int64_t getHopperConsumers(ScheduleAttr schedule);
+/// Tiles of queries in shared memory: 2, so that the next tile's are loaded ahead, where there is room.
+int64_t getHopperQueryStages(ScheduleAttr schedule, int64_t headDim, int64_t valueDim, TargetAttr target);
 /// How warpgroups divide the registers of a block, in registers of a thread: a consumer's, the producer's,
 /// and what accumulators and probabilities may take of the consumer's.
 struct HopperRegisters {

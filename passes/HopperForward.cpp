@@ -16,96 +16,17 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/HopperForward.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/ChooseSchedule.h"
 #include "passes/Targets.h"
-#include "passes/TileForwardKernel.h"
 
 using namespace mlir;
 using namespace attn;
 using namespace attn::tile;
-
-namespace {
-/// The blocks of keys that a tile of queries visits, by where they begin.
-struct VisitedBlocks {
-  /// In whole blocks; where one is empty, it ends before any block. The last one of `masked` is the block
-  /// that the keys do not fill.
-  SmallVector<BlockRanges::Range> visited, masked;
-  /// Whether there may be full blocks, and masked ones beside the last.
-  bool hasFull = true, hasMasked = false;
-};
-
-/// What the kernels of one forward write, on the host's side.
-struct HopperResults {
-  Value out, lse;
-  /// For each warp of the consumers of each tile, whether a row of it is wrong; null where there is one
-  /// kernel.
-  Value flags;
-  /// What tiles are drawn from where they take different times; null where all take the same.
-  Value counter;
-};
-
-/// Whether a kernel keeps to the maximum of each row, or takes that of the first block of keys for all that
-/// are not masked; and then one that does it right where that was wrong.
-enum class Maximum { exact, fixed, repair };
-
-class HopperForwardKernel : public ForwardTileKernel {
-public:
-  HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
-                      const TileLoweringOptions &options, Maximum maximum, const HopperResults &results);
-  /// Bounded scores have no maximum that could be fixed.
-  bool needsRepair() { return maximum == Maximum::fixed; }
-  void build();
-
-private:
-  void buildRoles();
-  Value isFlagged(Value tile);
-  Value isAnyFlagged();
-  void produce();
-  void consume();
-  void forEachTile(bool isProducer, function_ref<void()> body);
-  void decodeTile(Value work);
-
-  VisitedBlocks getVisitedBlocks();
-  Value nextVisited(const VisitedBlocks &blocks, Value from);
-  Value nextMasked(const VisitedBlocks &blocks, Value from);
-  Value nextFull(const VisitedBlocks &blocks, Value from);
-  /// Runs `first` for the first visited block, if there is one, `body` for all others, in order, and `last`
-  /// after them. `carried`, what `first` returns, and then what `body` does, is given to the next.
-  /// `full` comes before the full blocks, with the first of them.
-  void forEachBlock(const VisitedBlocks &blocks, function_ref<Value(Value, Value)> first,
-                    function_ref<Value(Value, bool, Value)> body, function_ref<void(Value)> full,
-                    function_ref<void(Value)> last);
-
-  void load(Value map, Value pipeline, Value head, Value row, StringRef slot);
-  static PanelsType getTileType(Value pipeline) {
-    return cast<PipelineType>(pipeline.getType()).getTileType();
-  }
-  Value wait(Value pipeline, StringRef name) {
-    return PipelineWaitOp::create(b, getTileType(pipeline), pipeline, b.getStringAttr(name));
-  }
-  void release(Value pipeline) { PipelineReleaseOp::create(b, pipeline); }
-  void startScores(Value keyTile);
-  void startOutput(Value valueTile);
-  void applyRegions(Value keyBegin, Value isMasked);
-  void storeFlag(Value rows, Value isFixed);
-
-  Value roundDown(Value position) {
-    return mul(arith::DivSIOp::create(b, position, index(blockN())), index(blockN()));
-  }
-  Value roundUp(Value position) { return mul(ceilDiv(position, blockN()), index(blockN())); }
-
-  Maximum maximum;
-  int64_t consumers;
-  HopperResults results;
-  Value out, lse, flags, counter, queryMap, keyMap, valueMap;
-  Value tiles, queries, keys, values, queryTile, probabilities;
-  Value tile, headDivisor, groupDivisor, numBlocks, numTiles, kvEnd, sectionHeads, sectionTiles;
-};
-} // namespace
 
 /// What the keys and values of the heads whose tiles follow one another may take of the L2 cache.
 static constexpr int64_t kSectionBytes = 32 << 20;
@@ -117,7 +38,7 @@ HopperForwardKernel::HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAtten
       consumers(getHopperConsumers(op.getSchedule())), results(results) {
   out = addParameter(results.out, "out");
   lse = addParameter(results.lse, "lse");
-  if (this->maximum != Maximum::exact)
+  if (this->maximum != Maximum::exact && results.flags)
     flags = addParameter(results.flags, "flags");
   if (results.counter && maximum != Maximum::repair)
     counter = addParameter(results.counter, "counter");
@@ -226,133 +147,6 @@ void HopperForwardKernel::decodeTile(Value work) {
   batch = named(work, "batch");
   kvHead = named(arith::DivSIOp::create(b, head, groupDivisor), "kv_head");
   begin = named(mul(block, index(blockM())), "q_begin");
-}
-
-//===----------------------------------------------------------------------===//
-// Blocks of keys
-//===----------------------------------------------------------------------===//
-
-/// More ranges than this are not told apart block by block: all blocks count as masked.
-static constexpr size_t kMaxComparisons = 32;
-
-VisitedBlocks HopperForwardKernel::getVisitedBlocks() {
-  Value queryEnd = named(arith::MinSIOp::create(b, add(begin, index(blockM())), qLen), "q_end");
-  BlockRanges ranges = evaluateRanges(batch, head, begin, queryEnd);
-  VisitedBlocks blocks;
-  Value zero = index(0);
-  auto addRange = [&](SmallVectorImpl<BlockRanges::Range> &to, BlockRanges::Range range, StringRef name) {
-    Value first = arith::MaxSIOp::create(b, range.first, zero);
-    Value last = arith::MinSIOp::create(b, range.second, kvLen);
-    Value end = arith::SelectOp::create(b, isLess(first, last), roundUp(last), zero);
-    to.emplace_back(named(roundDown(first), (name + "_begin").str()), named(end, (name + "_end").str()));
-  };
-  if (ranges.all)
-    blocks.visited.emplace_back(zero, kvEnd);
-  for (BlockRanges::Range range : ranges.visited)
-    addRange(blocks.visited, range, "visited");
-  blocks.hasMasked = !ranges.masked.empty();
-  size_t numMasked = ranges.masked.size();
-  if (blocks.visited.size() * numMasked * numMasked > kMaxComparisons) {
-    blocks.hasFull = false;
-    blocks.masked.emplace_back(zero, kvEnd);
-    return blocks;
-  }
-  for (BlockRanges::Range range : ranges.masked)
-    addRange(blocks.masked, range, "masked");
-  blocks.masked.emplace_back(roundDown(kvLen), kvEnd);
-  return blocks;
-}
-
-Value HopperForwardKernel::nextVisited(const VisitedBlocks &blocks, Value from) {
-  Value found;
-  for (auto [first, end] : blocks.visited) {
-    Value position = arith::MaxSIOp::create(b, from, first);
-    position = arith::SelectOp::create(b, isLess(position, end), position, kvEnd);
-    found = found ? arith::MinSIOp::create(b, found, position).getResult() : position;
-  }
-  return found ? found : kvEnd;
-}
-
-Value HopperForwardKernel::nextMasked(const VisitedBlocks &blocks, Value from) {
-  Value found = kvEnd;
-  for (auto [first, end] : blocks.visited)
-    for (auto [maskedFirst, maskedEnd] : blocks.masked) {
-      Value position =
-          arith::MaxSIOp::create(b, from, arith::MaxSIOp::create(b, first, maskedFirst).getResult());
-      Value both = arith::MinSIOp::create(b, end, maskedEnd);
-      position = arith::SelectOp::create(b, isLess(position, both), position, kvEnd);
-      found = arith::MinSIOp::create(b, found, position);
-    }
-  return found;
-}
-
-Value HopperForwardKernel::nextFull(const VisitedBlocks &blocks, Value from) {
-  Value position = nextVisited(blocks, from);
-  // Each round leaves at least one more range behind; after the last one there is nothing.
-  auto skip = [&](BlockRanges::Range range) {
-    Value isAfter = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, position, range.first);
-    Value isIn = arith::AndIOp::create(b, isAfter, isLess(position, range.second));
-    position = arith::SelectOp::create(b, isIn, nextVisited(blocks, range.second), position);
-  };
-  ArrayRef<BlockRanges::Range> ranges = ArrayRef(blocks.masked).drop_back();
-  for (size_t round = 0; round < ranges.size(); ++round)
-    for (BlockRanges::Range range : ranges)
-      skip(range);
-  skip(blocks.masked.back());
-  return position;
-}
-
-void HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_ref<Value(Value, Value)> first,
-                                       function_ref<Value(Value, bool, Value)> body,
-                                       function_ref<void(Value)> full, function_ref<void(Value)> last) {
-  Value zero = index(0), step = index(blockN());
-  Value firstMasked = named(nextMasked(blocks, zero), "first_masked");
-  Value startsMasked = named(isLess(firstMasked, kvEnd), "starts_masked");
-  Value begin = firstMasked;
-  if (blocks.hasFull)
-    begin = named(arith::SelectOp::create(b, startsMasked, firstMasked, nextFull(blocks, zero)), "kv_first");
-  ifThen(isLess(begin, kvEnd), [&] {
-    Value carried = first(begin, startsMasked);
-    auto loop = [&](Value from, bool isMasked, Value carried) -> Value {
-      SmallVector<Value> initial{from};
-      if (carried)
-        initial.push_back(carried);
-      auto whileOp = scf::WhileOp::create(
-          b, ValueRange(initial).getTypes(), initial,
-          [&](OpBuilder &builder, Location loc, ValueRange arguments) {
-            Value goesOn =
-                arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, arguments[0], kvEnd);
-            scf::ConditionOp::create(builder, loc, goesOn, arguments);
-          },
-          [&](OpBuilder &builder, Location, ValueRange arguments) {
-            OpBuilder::InsertionGuard guard(b);
-            b.restoreInsertionPoint(builder.saveInsertionPoint());
-            Value next = body(arguments[0], isMasked, carried ? arguments[1] : Value());
-            Value from = add(arguments[0], step);
-            SmallVector<Value> yielded{isMasked ? nextMasked(blocks, from) : nextFull(blocks, from)};
-            if (next)
-              yielded.push_back(next);
-            scf::YieldOp::create(b, yielded);
-            builder.restoreInsertionPoint(b.saveInsertionPoint());
-          });
-      for (Region *region : {&whileOp.getBefore(), &whileOp.getAfter()}) {
-        region->getArgument(0).setLoc(NameLoc::get(b.getStringAttr("kv_begin"), b.getLoc()));
-        if (carried)
-          region->getArgument(1).setLoc(NameLoc::get(b.getStringAttr("kv_last"), b.getLoc()));
-      }
-      return carried ? whileOp.getResult(1) : Value();
-    };
-    Value second = add(begin, step);
-    if (blocks.hasMasked)
-      carried = loop(named(nextMasked(blocks, second), "kv_masked"), /*isMasked=*/true, carried);
-    if (blocks.hasFull) {
-      Value from = arith::SelectOp::create(b, startsMasked, zero, second);
-      Value firstFull = named(nextFull(blocks, from), "kv_full");
-      full(firstFull);
-      carried = loop(firstFull, /*isMasked=*/false, carried);
-    }
-    last(carried);
-  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -472,14 +266,23 @@ void HopperForwardKernel::consume() {
           MmaWaitOp::create(b, 0, ValueRange{output, probabilities});
           release(values);
         });
+    // Rows that are to be computed again: lse says so where the portable family does that.
+    bool marks = dropsPairs();
+    if (marks)
+      checkOutput();
     normaliseOutput();
     Value rows = named(sub(qLen, begin), "q_rows");
     SmallVector<Value> place{batch, head, begin};
     StoreOp::create(b, output, /*via=*/Value(), out, place, rows, options.aligned);
     computeLse();
-    StoreRowsOp::create(b, rowMax, lse, place, rows);
+    Value isFixed;
     if (fixes)
-      storeFlag(rows, isLess(nextFull(blocks, index(0)), kvEnd));
+      isFixed = isLess(nextFull(blocks, index(0)), kvEnd);
+    if (marks)
+      markRows(isFixed);
+    StoreRowsOp::create(b, rowMax, lse, place, rows);
+    if (fixes && !marks)
+      storeFlag(rows, isFixed);
   });
 }
 
@@ -502,12 +305,8 @@ void HopperForwardKernel::buildRoles() {
     return PipelineAllocOp::create(b, type, b.getStringAttr(name), IntegerAttr(), IntegerAttr());
   };
   int64_t stages = op.getSchedule().getStages();
-  // The next tile's queries are loaded ahead, too, where there is room.
-  int64_t headPanels = llvm::divideCeil(paddedHeadDim, 64),
-          valuePanels = llvm::divideCeil(paddedValueDim, 64);
-  int64_t rows = 2 * blockM() * headPanels + stages * blockN() * (headPanels + valuePanels);
-  int64_t queryStages =
-      128 * rows + 512 <= getTarget(op->getParentOfType<ModuleOp>()).getMaxSharedMemory() ? 2 : 1;
+  int64_t queryStages = getHopperQueryStages(op.getSchedule(), paddedHeadDim, paddedValueDim,
+                                             getTarget(op->getParentOfType<ModuleOp>()));
   queries = pipeline(queryStages, blockM(), paddedHeadDim, "queries");
   keys = pipeline(stages, blockN(), paddedHeadDim, "keys");
   values = pipeline(stages, blockN(), paddedValueDim, "values");
@@ -554,15 +353,35 @@ void HopperForwardKernel::build() {
   launch(arith::MinSIOp::create(host, tiles, multiprocessors));
 }
 
-void attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLoweringOptions &options) {
+/// Computes again, exactly, what the main kernel marked in lse: by the portable family, which selects values.
+static LogicalResult lowerMarkedRows(ImplicitLocOpBuilder &host, OnlineAttentionOp op,
+                                     const TileLoweringOptions &options, const HopperResults &results,
+                                     StringRef name) {
+  ScheduleOverrides overrides;
+  overrides.family = ScheduleFamily::portable;
+  // The ranges are for blocks of keys of the given size or less.
+  overrides.maxBlockN = op.getSchedule().getBlockN();
+  FailureOr<ScheduleChoice> choice =
+      chooseGpuSchedule([&] { return op.emitOpError(); }, ShapeClass::get(op, KernelKind::forward),
+                        getTarget(op->getParentOfType<ModuleOp>()), overrides);
+  if (failed(choice))
+    return failure();
+  op.setScheduleAttr(choice->schedule);
+  lowerMarkedForwardToTile(host, op, options, results.out, results.lse, name);
+  return success();
+}
+
+LogicalResult attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLoweringOptions &options) {
   ImplicitLocOpBuilder host(op.getLoc(), op);
   std::string name = (op->getParentOfType<FunctionOpInterface>().getName() + "_forward").str();
   HopperResults results;
   results.out = allocateResult(host, op.getResult(0), op.getQuery());
   results.lse = allocateResult(host, op.getResult(1), op.getQuery());
+  // A kernel folds factors of the score region: the other one starts from the region as it was.
+  auto original = cast<OnlineAttentionOp>(host.clone(*op.getOperation()));
   // Exponentials of f16 leave no room above the maximum.
   bool fixes = op.getSchedule().getFixedMaximum() && op.getElementType().isBF16();
-  if (fixes) {
+  if (fixes && op.getMask().empty()) {
     Value tiles = getNumForwardBlocks(host, op, /*packs=*/false);
     int64_t warps = 4 * getHopperConsumers(op.getSchedule());
     results.flags = memref::AllocOp::create(
@@ -574,14 +393,16 @@ void attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLoweringOptions 
     TileKernel::named(results.counter, "counter");
     fillWithZero(host, results.counter);
   }
-  // A kernel folds factors of the score region: the other one starts from the region as it was.
-  auto original = cast<OnlineAttentionOp>(host.clone(*op.getOperation()));
   HopperForwardKernel kernel(host, op, name, options, fixes ? Maximum::fixed : Maximum::exact, results);
   kernel.build();
-  if (kernel.needsRepair())
+  LogicalResult lowered = success();
+  if (kernel.dropsPairs())
+    lowered = lowerMarkedRows(host, original, options, results, name + "_repair");
+  else if (kernel.fixesMaximum())
     HopperForwardKernel(host, original, name + "_repair", options, Maximum::repair, results).build();
   original.erase();
   replaceWithBuffer(host, op.getResult(0), results.out);
   replaceWithBuffer(host, op.getResult(1), results.lse);
   op.erase();
+  return lowered;
 }

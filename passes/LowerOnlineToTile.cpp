@@ -82,8 +82,8 @@ struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnline
     TileLoweringOptions options;
     options.aligned = aligned;
     if (op.getSchedule().getFamily() == ScheduleFamily::hopper)
-      lowerForwardToHopper(op, options);
-    else if (op.getKind() == KernelKind::forward)
+      return lowerForwardToHopper(op, options);
+    if (op.getKind() == KernelKind::forward)
       lowerForwardToTile(op, options);
     else
       lowerBackwardToTile(op, options);

@@ -19,7 +19,9 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/Targets.h"
 #include "passes/TileForwardKernel.h"
+#include "passes/WorkIndex.h"
 
 using namespace mlir;
 using namespace attn;
@@ -28,12 +30,16 @@ using namespace attn::tile;
 namespace {
 class ForwardKernel : public ForwardTileKernel {
 public:
+  /// Writes the results of `marked`, where it is given, of the tiles that are marked there.
   ForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
-                const TileLoweringOptions &options);
+                const TileLoweringOptions &options, std::optional<std::pair<Value, Value>> marked = {});
   void build();
 
 private:
   void allocateStorage();
+  void computeTile(Value work);
+  Value isMarked(Value first, Value end);
+  void forEachMarkedTile();
   void computeOutput(const BlockRanges &ranges, const Streamed &keys);
   void computeOutputSelecting(const BlockRanges &ranges, const Streamed &keys);
   void step(const StreamedBlock &block);
@@ -50,11 +56,12 @@ private:
   /// Whether probabilities go through shared memory to the second product.
   bool sharesProbabilities() { return elementType.isF32() || queryGrid[1] > 1; }
 
+  bool isRepair;
   Value hostOut, hostLse, out, lse;
   /// How many parts the keys are computed in, and which one; null where the results are those of all keys.
   Value hostParts, split;
   /// The rows of all blocks of a head: its queries, or where tiles are packed those of `packed` heads.
-  Value rows;
+  Value rows, numBlocks;
   // Storage.
   Value queryTile, keyTile, valueTile, probabilitiesTile, probabilities;
   /// Whether the output is computed the second time; null where no pair is dropped.
@@ -63,14 +70,15 @@ private:
 } // namespace
 
 ForwardKernel::ForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
-                             const TileLoweringOptions &options)
-    : ForwardTileKernel(host, op, name, options) {
+                             const TileLoweringOptions &options,
+                             std::optional<std::pair<Value, Value>> marked)
+    : ForwardTileKernel(host, op, name, options), isRepair(marked.has_value()) {
   if (op.isSplit())
     hostParts = op.getSplits()
                     ? Value(op.getSplits())
                     : arith::ConstantIndexOp::create(host, op.getSchedule().getKvSplits()).getResult();
-  hostOut = allocateResult(host, op.getResult(0), op.getQuery(), hostParts);
-  hostLse = allocateResult(host, op.getResult(1), op.getQuery(), hostParts);
+  hostOut = marked ? marked->first : allocateResult(host, op.getResult(0), op.getQuery(), hostParts);
+  hostLse = marked ? marked->second : allocateResult(host, op.getResult(1), op.getQuery(), hostParts);
   if (hostParts) {
     named(hostOut, "part_outs");
     named(hostLse, "part_lses");
@@ -256,24 +264,14 @@ void ForwardKernel::finalise() {
   StoreRowsOp::create(b, rowMax, lse, place, blockRows, packed);
 }
 
-void ForwardKernel::build() {
-  bool packs = hostParts && packsHeads(op);
-  rows = qLen;
-  if (packs) {
-    packed = group;
-    rows = named(mul(qLen, group), "rows");
-  }
-  allocateStorage();
-  // The last blocks first: under a causal mask they are the longest.
-  Value numBlocks = named(ceilDiv(rows, blockM()), "num_blocks");
-  Value work = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+void ForwardKernel::computeTile(Value work) {
   Value parts;
   if (hostParts) {
     parts = dim(out, 0, "parts");
     split = takeDigit(work, parts, "split");
   }
   Value position = takeDigit(work, numBlocks, "position");
-  if (packs) {
+  if (packed) {
     kvHead = takeDigit(work, kvHeads, "kv_head");
     head = named(mul(kvHead, group), "head");
   } else {
@@ -281,11 +279,12 @@ void ForwardKernel::build() {
     kvHead = named(arith::DivSIOp::create(b, head, group), "kv_head");
   }
   batch = named(work, "batch");
+  // The last blocks first: under a causal mask they are the longest.
   Value block = named(sub(sub(numBlocks, index(1)), position), "block");
-  begin = named(mul(block, index(blockM())), packs ? "row_begin" : "q_begin");
+  begin = named(mul(block, index(blockM())), packed ? "row_begin" : "q_begin");
   Value end = arith::MinSIOp::create(b, add(begin, index(blockM())), rows);
-  Value queryBegin = packs ? arith::DivSIOp::create(b, begin, group) : begin;
-  Value queryEnd = named(packs ? arith::CeilDivSIOp::create(b, end, group) : end, "q_end");
+  Value queryBegin = packed ? arith::DivSIOp::create(b, begin, group) : begin;
+  Value queryEnd = named(packed ? arith::CeilDivSIOp::create(b, end, group) : end, "q_end");
 
   CopyAsyncOp::create(b, query, ValueRange{batch, head, begin}, named(sub(rows, begin), "q_rows"), queryTile,
                       options.aligned, packed);
@@ -296,10 +295,79 @@ void ForwardKernel::build() {
   else
     computeOutput(ranges, keys);
   finalise();
+}
 
+/// Whether a row of lse is a NaN in a tile from number `first` to `end`, as many apart as the grid has
+/// blocks. All threads look, and have the result.
+Value ForwardKernel::isMarked(Value first, Value end) {
+  auto atLeastOne = [&](Value size) -> Value { return arith::MaxSIOp::create(b, size, index(1)); };
+  Value blocks = atLeastOne(numBlocks), heads = atLeastOne(qHeads);
+  auto accumulate = [&](Value from, Value to, Value step, Value initial, StringRef name,
+                        function_ref<Value(Value, Value)> body) -> Value {
+    auto loop = scf::ForOp::create(b, from, to, step, initial);
+    loop->setAttr("unroll", b.getUnitAttr()); // the loads of several steps are on their way at once
+    loop.getInductionVar().setLoc(NameLoc::get(b.getStringAttr(name), b.getLoc()));
+    loop.getRegionIterArg(0).setLoc(NameLoc::get(b.getStringAttr("found"), b.getLoc()));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value result = body(loop.getInductionVar(), loop.getRegionIterArg(0));
+    scf::YieldOp::create(b, result);
+    return loop.getResult(0);
+  };
+  Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x),
+        grid = gpu::GridDimOp::create(b, gpu::Dimension::x);
+  Value threads = gpu::BlockDimOp::create(b, gpu::Dimension::x), no = arith::ConstantIntOp::create(b, 0, 1);
+  Value found = accumulate(first, end, grid, no, "tile", [&](Value work, Value found) {
+    Value position = attn::takeDigit(b, work, blocks), head = attn::takeDigit(b, work, heads);
+    Value tileBegin = mul(sub(sub(numBlocks, index(1)), position), index(blockM()));
+    return accumulate(thread, index(blockM()), threads, found, "row", [&](Value row, Value found) -> Value {
+      // Behind the last row another one is read, or none.
+      Value place = add(tileBegin, row);
+      Value value = memref::LoadOp::create(b, lse, ValueRange{work, head, place});
+      Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, value, value);
+      Value isMarked = arith::AndIOp::create(b, isNan, isLess(place, rows));
+      return arith::OrIOp::create(b, isMarked, found);
+    });
+  });
+  auto operation = gpu::AllReduceOperationAttr::get(b.getContext(), gpu::AllReduceOperation::OR);
+  return gpu::AllReduceOp::create(b, found, operation, /*uniform=*/true);
+}
+
+void ForwardKernel::forEachMarkedTile() {
+  Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x),
+        grid = gpu::GridDimOp::create(b, gpu::Dimension::x);
+  Value tiles = named(mul(mul(dim(query, 0, "batches"), qHeads), numBlocks), "num_tiles");
+  ifThen(named(isMarked(block, tiles), "any_marked"), [&] {
+    auto loop = scf::ForOp::create(b, block, tiles, grid);
+    loop.getInductionVar().setLoc(NameLoc::get(b.getStringAttr("tile"), b.getLoc()));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    // The vote also waits until all threads are done with the tile before.
+    ifThen(named(isMarked(loop.getInductionVar(), add(loop.getInductionVar(), index(1))), "is_marked"),
+           [&] { computeTile(loop.getInductionVar()); });
+  });
+}
+
+void ForwardKernel::build() {
+  bool packs = hostParts && packsHeads(op);
+  rows = qLen;
+  if (packs) {
+    packed = group;
+    rows = named(mul(qLen, group), "rows");
+  }
+  allocateStorage();
+  numBlocks = named(ceilDiv(rows, blockM()), "num_blocks");
+  Value blocks = getNumForwardBlocks(host, op, packs);
+  if (isRepair) {
+    forEachMarkedTile();
+    int64_t resident = getTarget(op->getParentOfType<ModuleOp>()).getMultiprocessors() *
+                       op.getSchedule().getBlocksPerMultiprocessor();
+    launch(arith::MinSIOp::create(host, blocks, arith::ConstantIndexOp::create(host, resident).getResult()));
+    return;
+  }
+  computeTile(gpu::BlockIdOp::create(b, gpu::Dimension::x));
   if (packs && !op.getSplits()) // a number that follows from the sizes is that of few rows
     requireShort(host, getNumForwardRows(host, op, packs), "queries in the heads of a group");
-  Value blocks = getNumForwardBlocks(host, op, packs);
   launch(hostParts ? arith::MulIOp::create(host, blocks, hostParts).getResult() : blocks);
   replaceWithBuffer(host, op.getResult(0), hostOut);
   replaceWithBuffer(host, op.getResult(1), hostLse);
@@ -341,4 +409,10 @@ void attn::lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &o
   StringRef name = op.isSplit() ? "_forward_parts" : "_forward";
   ForwardKernel(host, op, (function.getName() + name).str(), options).build();
   op.erase();
+}
+
+void attn::lowerMarkedForwardToTile(ImplicitLocOpBuilder &host, OnlineAttentionOp op,
+                                    const TileLoweringOptions &options, Value out, Value lse,
+                                    StringRef name) {
+  ForwardKernel(host, op, name, options, std::pair(out, lse)).build();
 }

@@ -289,16 +289,40 @@ void ForwardTileKernel::softmaxFixed() {
 /// Sums from the inverse of this to it are right: no exponential was too large or too small to count.
 static constexpr double kMaxSum = 0x1p100, kMinSum = 0x1p-60;
 
+Value ForwardTileKernel::isOutgrown(Value sum, Value shift, Value isFixed) {
+  auto compare = [&](arith::CmpFPredicate predicate, double limit) -> Value {
+    return arith::CmpFOp::create(b, predicate, sum, f32(limit));
+  };
+  auto either = [&](Value x, Value y) -> Value { return arith::OrIOp::create(b, x, y); };
+  Value isWrong = either(compare(arith::CmpFPredicate::UGE, kMaxSum), isBeyond(shift, kMaxShift));
+  isWrong = either(isWrong, compare(arith::CmpFPredicate::OLT, kMinSum));
+  return arith::AndIOp::create(b, isWrong, isFixed);
+}
+
 Value ForwardTileKernel::anyOutgrown(Value validRows, Value isFixed) {
   return anyAt({rowSum, rowShift}, [&](ValueRange indices, ValueRange elements) -> Value {
-    auto compare = [&](arith::CmpFPredicate predicate, double limit) -> Value {
-      return arith::CmpFOp::create(b, predicate, elements[0], f32(limit));
-    };
-    auto either = [&](Value x, Value y) -> Value { return arith::OrIOp::create(b, x, y); };
-    auto both = [&](Value x, Value y) -> Value { return arith::AndIOp::create(b, x, y); };
-    Value isWrong = either(compare(arith::CmpFPredicate::UGE, kMaxSum), isBeyond(elements[1], kMaxShift));
-    isWrong = either(isWrong, compare(arith::CmpFPredicate::OLT, kMinSum));
-    return both(both(isWrong, isFixed), isLess(indices[0], validRows));
+    return arith::AndIOp::create(b, isOutgrown(elements[0], elements[1], isFixed),
+                                 isLess(indices[0], validRows));
+  });
+}
+
+void ForwardTileKernel::checkOutput() {
+  rowCheck = fragment("row_check", cast<FragmentType>(rowSum.getType()));
+  FillOp::create(b, rowCheck, f32(0));
+  RowReduceOp::create(b, Combine::add, output, rowCheck, /*scratch=*/Value(), /*partial=*/true);
+  RowCombineOp::create(b, Combine::add, rowCheck, scratch);
+}
+
+void ForwardTileKernel::markRows(Value isFixed) {
+  SmallVector<Value> ins{rowCheck};
+  if (isFixed)
+    ins.append({rowSum, rowShift});
+  map(ins, rowMax, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    Value isWrong = arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, math::AbsFOp::create(b, elements[0]),
+                                          f32(INFINITY));
+    if (isFixed)
+      isWrong = arith::OrIOp::create(b, isWrong, isOutgrown(elements[1], elements[2], isFixed));
+    return {arith::SelectOp::create(b, isWrong, f32(NAN), elements.back())};
   });
 }
 

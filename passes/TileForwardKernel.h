@@ -43,6 +43,13 @@ protected:
   /// Whether the warp has a row whose sum may be wrong: one of the first `validRows`. `isFixed` says whether
   /// softmaxFixed() was used at all.
   mlir::Value anyOutgrown(mlir::Value validRows, mlir::Value isFixed);
+  /// Whether pairs may be dropped whose values must not show in the output.
+  bool dropsPairs() { return !op.getMask().empty() || scoresMayDrop(); }
+  /// Before the output is normalised: sums it up row by row, to see in a row's sum whether all are finite.
+  void checkOutput();
+  /// Makes lse a NaN in rows that are to be computed again: where the output is not finite, and, if not null,
+  /// where scores outgrew the reference.
+  void markRows(mlir::Value isFixed);
   void exponentiate();
   void addBlockSum();
   void rescaleOutput();
@@ -72,7 +79,7 @@ protected:
   mlir::Value batch, head, kvHead, begin, packed;
   /// Where warp columns combine what they have of a row; null where there is one.
   mlir::Value scratch;
-  mlir::Value scores, output, rowMax, blockMax, rowShift, rowSum, blockSum, rescale;
+  mlir::Value scores, output, rowMax, blockMax, rowShift, rowSum, blockSum, rescale, rowCheck;
 
 private:
   void takeFactors();
@@ -80,6 +87,7 @@ private:
   std::tuple<mlir::Value, mlir::Value, mlir::Value> getPair(mlir::Value keyBegin, mlir::ValueRange indices);
   mlir::Value exponent(mlir::Value score, mlir::Value shift);
   mlir::Value isBeyond(mlir::Value number, double limit);
+  mlir::Value isOutgrown(mlir::Value sum, mlir::Value shift, mlir::Value isFixed);
   void keepWhere(llvm::function_ref<mlir::Value(mlir::ValueRange)> isKept);
 
   /// A score region for |q k^T| <= nearBound, in place of which a cheaper one is right for q k^T itself; may

@@ -8,10 +8,9 @@
 !l = tensor<?x16x?xf32>
 
 // CHECK-LABEL: func @causal(
-// CHECK:      memref.alloc({{.*}}) : memref<?x8xi32>
 // CHECK:      attn_tile.tensor_map {{.*}} to <128x64xbf16>
-// CHECK:      gpu.launch_func @causal_forward::@causal_forward blocks in {{.*}} threads in (%c384{{.*}} : memref<?x8xi32
-// CHECK:      gpu.launch_func @causal_forward_repair::@causal_forward_repair blocks in {{.*}} threads in (%c384{{.*}} : memref<?x8xi32
+// CHECK:      gpu.launch_func @causal_forward::@causal_forward blocks in {{.*}} threads in (%c384
+// CHECK:      gpu.launch_func @causal_forward_repair::@causal_forward_repair blocks in {{.*}} threads in (%c128
 
 // CHECK-LABEL: gpu.func @causal_forward(
 // CHECK-SAME: #attn_tile.kernel<warps = 12
@@ -54,14 +53,16 @@
 // CHECK-NOT:      attn_tile.any
 // CHECK:          attn_tile.convert %scores to %probabilities
 // CHECK:          scf.yield
-// The output of the last block, and whether a row of the warp has to be repaired.
+// The output of the last block. The lse of a row that has to be computed again is no number: where the output is
+// not finite, or where scores outgrew the maximum.
 // CHECK:        attn_tile.pipeline_release %queries
 // CHECK:        attn_tile.mma wgmma %output, %probabilities
 // CHECK:        attn_tile.mma_wait pending(0) %output, %probabilities
+// CHECK:      attn_tile.row_reduce add %output into %row_check
 // CHECK:      attn_tile.store %output
-// CHECK:      %[[WRONG:.*]] = attn_tile.any ins(%row_sum, %row_shift
-// CHECK:      %[[FLAG:.*]] = arith.extui %[[WRONG]]
-// CHECK:      memref.store %[[FLAG]]
+// CHECK:      attn_tile.map ins(%row_check, %row_sum, %row_shift
+// CHECK:      arith.constant 0x7FC00000 : f32
+// CHECK:      attn_tile.store_rows %row_max
 // Under a mask tiles are drawn from a counter.
 // CHECK:      attn_tile.work_take %tiles
 // Keys, queries, and then the keys of each block before the values of the last one.
@@ -82,23 +83,26 @@
 // CHECK-NEXT:   attn_tile.pipeline_commit %values
 // CHECK:      gpu.return
 
-// Nothing to do where no flag is set; for a tile with one, all of it anew, with the true maximum.
+// Nothing to do where no row is marked; a tile with one is computed anew by the portable family, which selects values
+// of dropped pairs.
 // CHECK-LABEL: gpu.func @causal_forward_repair(
+// CHECK-SAME: warps = 4
+// CHECK:      arith.cmpf uno
 // CHECK:      %[[ANY:.*]] = gpu.all_reduce or
 // CHECK:      scf.if %[[ANY]] {
-// CHECK:      attn_tile.warp_specialize
-// CHECK:      scf.for
-// CHECK:      scf.if
-// CHECK-COUNT-3: row_reduce max
-// CHECK-NOT:  row_reduce max
+// CHECK:        scf.for
+// CHECK:          %[[MARKED:.*]] = gpu.all_reduce or
+// CHECK:          scf.if %[[MARKED]] {
+// CHECK:            attn_tile.mma mma_sync
+// CHECK:            attn_tile.copy_finite
 // CHECK:      gpu.return
 
+// With the true maximum only the output may have to be computed again.
 // EXACT-LABEL: func @causal(
-// EXACT-NOT:  memref<?x8xi32>
-// EXACT-NOT:  _repair
 // EXACT:      gpu.func @causal_forward(
 // EXACT-COUNT-3: row_reduce max
-// EXACT:      gpu.return
+// EXACT:      attn_tile.map ins(%row_check :
+// EXACT:      gpu.func @causal_forward_repair(
 func.func @causal(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
   %out, %lse = attn.attention %q, %k, %v mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
     %keep = arith.cmpi sle, %kv_idx, %q_idx : index
@@ -113,7 +117,29 @@ func.func @causal(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
 !k = tensor<?x4x?x128xbf16>
 !l = tensor<?x16x?xf32>
 // Without a mask only the first block may be one that the keys do not fill: the last one comes first.
-// EXACT-LABEL: gpu.func @plain_forward(
+// CHECK-LABEL: func @plain(
+// CHECK:      memref.alloc({{.*}}) : memref<?x8xi32>
+// CHECK:      gpu.launch_func @plain_forward::@plain_forward blocks in {{.*}} threads in (%c384{{.*}} : memref<?x8xi32
+// CHECK:      gpu.launch_func @plain_forward_repair::@plain_forward_repair blocks in {{.*}} threads in (%c384{{.*}} : memref<?x8xi32
+// CHECK-LABEL: gpu.func @plain_forward(
+// CHECK:      %[[WRONG:.*]] = attn_tile.any ins(%row_sum, %row_shift
+// CHECK:      %[[FLAG:.*]] = arith.extui %[[WRONG]]
+// CHECK:      memref.store %[[FLAG]]
+// Nothing to do where no flag is set; for a tile with one, all of it anew, with the true maximum.
+// CHECK-LABEL: gpu.func @plain_forward_repair(
+// CHECK:      %[[ANY:.*]] = gpu.all_reduce or
+// CHECK:      scf.if %[[ANY]] {
+// CHECK:      attn_tile.warp_specialize
+// CHECK:      scf.for
+// CHECK:      scf.if
+// CHECK-COUNT-2: row_reduce max
+// CHECK-NOT:  row_reduce max
+// CHECK:      gpu.return
+
+// EXACT-LABEL: func @plain(
+// EXACT-NOT:  memref<?x8xi32>
+// EXACT-NOT:  _repair
+// EXACT:      gpu.func @plain_forward(
 // EXACT:      scf.if
 // EXACT:      scf.while
 // EXACT-NOT:  scf.while

