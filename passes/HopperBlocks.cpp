@@ -38,15 +38,15 @@ VisitedBlocks HopperForwardKernel::getVisitedBlocks() {
   }
   for (BlockRanges::Range range : ranges.masked)
     addRange(blocks.masked, range, "masked");
-  blocks.masked.emplace_back(roundDown(kvLen), kvEnd);
+  blocks.masked.emplace_back(named(roundDown(kvLen), "kv_filled"), kvEnd);
   return blocks;
 }
 
 Value HopperForwardKernel::nextVisited(const VisitedBlocks &blocks, Value from) {
   Value found;
   for (auto [first, end] : blocks.visited) {
-    Value position = arith::MaxSIOp::create(b, from, first);
-    position = arith::SelectOp::create(b, isLess(position, end), position, kvEnd);
+    Value position = named(arith::MaxSIOp::create(b, from, first), "visited_from");
+    position = named(arith::SelectOp::create(b, isLess(position, end), position, kvEnd), "next_visited");
     found = found ? arith::MinSIOp::create(b, found, position).getResult() : position;
   }
   return found ? found : kvEnd;
@@ -58,9 +58,10 @@ Value HopperForwardKernel::nextMasked(const VisitedBlocks &blocks, Value from) {
     for (auto [maskedFirst, maskedEnd] : blocks.masked) {
       Value position =
           arith::MaxSIOp::create(b, from, arith::MaxSIOp::create(b, first, maskedFirst).getResult());
-      Value both = arith::MinSIOp::create(b, end, maskedEnd);
+      named(position, "masked_from");
+      Value both = named(arith::MinSIOp::create(b, end, maskedEnd), "masked_until");
       position = arith::SelectOp::create(b, isLess(position, both), position, kvEnd);
-      found = arith::MinSIOp::create(b, found, position);
+      found = named(arith::MinSIOp::create(b, found, position), "next_masked");
     }
   return found;
 }
@@ -71,7 +72,8 @@ Value HopperForwardKernel::nextFull(const VisitedBlocks &blocks, Value from) {
   auto skip = [&](BlockRanges::Range range) {
     Value isAfter = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, position, range.first);
     Value isIn = arith::AndIOp::create(b, isAfter, isLess(position, range.second));
-    position = arith::SelectOp::create(b, isIn, nextVisited(blocks, range.second), position);
+    position =
+        named(arith::SelectOp::create(b, isIn, nextVisited(blocks, range.second), position), "next_full");
   };
   ArrayRef<BlockRanges::Range> ranges = ArrayRef(blocks.masked).drop_back();
   for (size_t round = 0; round < ranges.size(); ++round)
@@ -107,7 +109,7 @@ void HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_ref
             OpBuilder::InsertionGuard guard(b);
             b.restoreInsertionPoint(builder.saveInsertionPoint());
             Value next = body(arguments[0], isMasked, carried ? arguments[1] : Value());
-            Value from = add(arguments[0], step);
+            Value from = named(add(arguments[0], step), "kv_after");
             SmallVector<Value> yielded{isMasked ? nextMasked(blocks, from) : nextFull(blocks, from)};
             if (next)
               yielded.push_back(next);
@@ -121,7 +123,7 @@ void HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_ref
       }
       return carried ? whileOp.getResult(1) : Value();
     };
-    Value second = add(begin, step);
+    Value second = named(add(begin, step), "kv_second");
     if (blocks.hasMasked)
       carried = loop(named(nextMasked(blocks, second), "kv_masked"), /*isMasked=*/true, carried);
     if (blocks.hasFull) {

@@ -138,9 +138,9 @@ void HopperForwardKernel::decodeTile(Value work) {
     Value firstHead = named(mul(section, sectionHeads), "section_head");
     Value heads =
         named(arith::MinSIOp::create(b, sectionHeads, sub(mul(batches, qHeads), firstHead)), "section_size");
-    Value rest = sub(work, mul(section, sectionTiles));
+    Value rest = named(sub(work, mul(section, sectionTiles)), "tile_in_section");
     Value position = takeDigit(rest, heads, "head_in_section");
-    work = add(firstHead, position);
+    work = named(add(firstHead, position), "head_of_all");
     block = named(sub(sub(numBlocks, index(1)), rest), "block");
     head = takeDigit(work, headDivisor, "head");
   }
@@ -332,13 +332,14 @@ void HopperForwardKernel::build() {
   numBlocks = named(atLeastOne(ceilDiv(qLen, blockM())), "num_blocks");
   headDivisor = named(atLeastOne(qHeads), "head_divisor");
   groupDivisor = named(atLeastOne(group), "group_divisor");
-  numTiles = named(mul(mul(batches, qHeads), numBlocks), "num_tiles");
+  Value heads = named(mul(batches, qHeads), "num_heads");
+  numTiles = named(mul(heads, numBlocks), "num_tiles");
   kvEnd = named(roundUp(kvLen), "kv_end");
   if (!op.getMask().empty()) {
     Value length = arith::MaxSIOp::create(b, kvLen, index(1));
-    Value heads =
+    Value fitting =
         arith::DivSIOp::create(b, index(kSectionBytes / (2 * (headDim + valueDim))), length).getResult();
-    sectionHeads = named(mul(atLeastOne(heads), groupDivisor), "section_heads");
+    sectionHeads = named(mul(atLeastOne(fitting), groupDivisor), "section_heads");
     sectionTiles = named(atLeastOne(mul(sectionHeads, numBlocks)), "section_tiles");
   }
   if (maximum == Maximum::repair)

@@ -131,12 +131,13 @@ class CompileTest(verdicts.Cached, Grid):
         if test.case is None or "error" in test.emitted:
             return None
         version, spills = judge.load_spills()
+        limits = [judge.get_limit(prefix + test.case.name, spills) for prefix in ("", "hopper/")]
         return [
             "emitted " + test.emitted["hash"],
             "nvrtc " + self.nvrtc["version"],
             "options " + " ".join(self.nvrtc["options"]),
             f"arch {test.case.arch}",
-            f"spills {version} {judge.get_limit(test.case.name, spills)} {judge.get_limit("hopper/" + test.case.name, spills)} {spills.get(test.case.name)}",
+            f"spills {version} {limits} {spills.get(test.case.name)}",
             *self.files,
         ]
 

@@ -16,9 +16,10 @@ DECODE = ((1, 1), (1, 0), (1, 511), (1, 512), (1, 8192), (2, 5003), (5, 8191), (
 
 
 def parts_of(fn, *tensors, attention, shape):
-    """Whether a call takes the variant with parts: it is the only one with a workspace."""
+    """How many parts a call computes its keys in: each has an output of f32 in the workspace; 0 is one for all. What
+    else may be there, flags of tiles, is smaller than a part."""
     out = poisoned((shape.batch, shape.q_heads, shape.q_len, shape.value_dim), attention.dtype)
-    return fn.workspace_bytes(*tensors, out=(out, poisoned(out.shape[:3], torch.float32)))
+    return fn.workspace_bytes(*tensors, out=(out, poisoned(out.shape[:3], torch.float32))) // (4 * out.numel())
 
 
 @pytest.mark.parametrize("mod", ("plain", "causal", "bottom_right", "window", "sink_window", "captured_window", "padding", "alibi", "bias_bf16", "document"))
@@ -54,7 +55,7 @@ def test_long(compiled):
 
 
 def test_choice(compiled):
-    """Parts where there are few queries, and no workspace, so none, elsewhere; nothing is compiled for another length."""
+    """Parts where there are few queries, and none elsewhere; nothing is compiled for another length."""
     attention = Attention("bf16", 32, 8, 128, 128, MODS["causal"])
     fn = compiled(attention)
     for batch, q_len, kv_len, is_split in ((1, 1, 1000, False), (1, 2048, 2048, False), (4, 1024, 1024, False)):
