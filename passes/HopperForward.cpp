@@ -337,9 +337,11 @@ void HopperForwardKernel::build() {
   kvEnd = named(roundUp(kvLen), "kv_end");
   if (!op.getMask().empty()) {
     Value length = arith::MaxSIOp::create(b, kvLen, index(1));
-    Value fitting =
-        arith::DivSIOp::create(b, index(kSectionBytes / (2 * (headDim + valueDim))), length).getResult();
-    sectionHeads = named(mul(atLeastOne(fitting), groupDivisor), "section_heads");
+    // Heads of keys and values.
+    Value fitting = arith::DivSIOp::create(b, index(kSectionBytes / (2 * (headDim + valueDim))), length);
+    // No more than there are: the tiles of a section have to fit 32 bits, as those of all heads do.
+    fitting = arith::MinSIOp::create(b, atLeastOne(fitting), mul(batches, kvHeads));
+    sectionHeads = named(mul(fitting, group), "section_heads");
     sectionTiles = named(atLeastOne(mul(sectionHeads, numBlocks)), "section_tiles");
   }
   if (maximum == Maximum::repair)
