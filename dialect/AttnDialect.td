@@ -129,8 +129,9 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
       (mma.sync and cp.async, sm_80 and later) or `hopper` (wgmma, the tensor memory accelerator and a warpgroup that only
       loads, one of `warps / 4`; sm_90a).
     - With `fixed_maximum`, bf16 probabilities of blocks of keys without a masked pair are relative to the maximum of their row
-      in the blocks before, not to the true one. A second kernel computes exactly what scores outgrew by that (by a factor of
-      2^100 in a sum of exponentials), and returns at once where there is nothing of that kind.
+      in the blocks before, not to the true one. A second kernel computes exactly what came out wrong by that (a sum of
+      exponentials outside 2^-40 to 2^100, an exponent of the maximum above 2^26) and, where pairs may be dropped, what is not
+      finite; it returns at once where there is nothing of that kind.
 
     Only `block_m` and `block_n` have to be given; the order is `query_outer` and every other number 1 where it is left out.
 

@@ -34,7 +34,7 @@ def AttnTile_WarpSpecializeOp : AttnTile_Op<"warp_specialize", [
     The first `consumers` warpgroups (of 128 threads) execute the consumer region, the last one is the producer: one thread
     of it executes the producer region. The registers of the block are divided anew: a consumer thread has
     `consumer_registers`, one of the producer's `producer_registers` (PTX ISA, `setmaxnreg`). Inside the regions there is no
-    `gpu.barrier`: the roles meet only in pipelines.
+    `gpu.barrier`: the roles meet only in pipelines and work queues.
 
     Fragments of the consumers are divided among their warps, `4 * consumers`; a warpgroup holds 64 consecutive rows.
 
@@ -191,7 +191,7 @@ def AttnTile_CopyBulkOp : AttnTile_BarrierOp<"copy_bulk"> {
     Example:
     ```mlir
     attn_tile.copy_bulk %key_map[%b, %h, %kv_begin] to %slot signals %keys
-        : !attn_tile.tensor_map<128x64xbf16>, !attn_tile.pipeline<2x128x128xbf16, 2>
+        : !attn_tile.tensor_map<128x64xbf16>, !attn_tile.panels<128x128xbf16>, !attn_tile.pipeline<2x128x128xbf16, 2>
     ```
   }];
   let arguments = (ins AttnTile_TensorMapType:$map, Variadic<Index>:$indices, AttnTile_PanelsType:$tile,
@@ -228,7 +228,7 @@ def AttnTile_WorkQueueAllocOp : AttnTile_Op<"work_queue_alloc", [
 def AttnTile_WorkDrawOp : AttnTile_BarrierOp<"work_draw"> {
   let summary = "The producer draws the next number and tells the consumers";
   let description = [{
-    The first block draws the number of blocks of the grid, and so on: every block begins with the tile of its own number.
+    The first draw gives the number of blocks of the grid, the next one that plus 1: every block begins with the tile of its own number.
     The counter, one `i32`, is 0 when the kernel starts.
 
     Example: `%tile = attn_tile.work_draw %queue from %counter : !attn_tile.work_queue<2>, memref<1xi32>`

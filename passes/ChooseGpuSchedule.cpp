@@ -145,7 +145,7 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
   if (isAsked)
     return emitError() << "has no kernel of the hopper family: "
                        << (!rejection.empty()          ? StringRef(rejection)
-                           : choice.candidates.empty() ? StringRef("expected block_m of 64, 128 or 192 and "
+                           : choice.candidates.empty() ? StringRef("expected block_m of 128 or 192 and "
                                                                    "block_n of a multiple of 16 up to 256")
                                                        : StringRef(choice.candidates.back().rejection))
                        << "; compile with family = auto or portable";

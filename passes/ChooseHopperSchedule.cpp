@@ -78,8 +78,8 @@ bool attn::chooseHopperSchedule(const ShapeClass &shape, TargetAttr target,
       tile.blockM = overrides.blockM;
     if (overrides.blockN)
       tile.blockN = overrides.blockN;
-    bool isTile = tile.blockM % 64 == 0 && tile.blockM >= 64 && tile.blockM <= 192 && tile.blockN % 16 == 0 &&
-                  tile.blockN >= 16 && tile.blockN <= 256;
+    bool isTile = tile.blockM % 64 == 0 && tile.blockM >= 128 && tile.blockM <= 192 &&
+                  tile.blockN % 16 == 0 && tile.blockN >= 16 && tile.blockN <= 256;
     if (!isTile)
       continue;
     int64_t consumers = tile.blockM / 64;

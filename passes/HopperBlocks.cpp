@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace attn;
 
-/// More ranges than this are not told apart block by block: all blocks count as masked.
+/// Blocks that would need more comparisons than this are not told apart: all count as masked.
 static constexpr size_t kMaxComparisons = 32;
 
 VisitedBlocks HopperForwardKernel::getVisitedBlocks() {

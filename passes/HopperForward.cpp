@@ -38,9 +38,7 @@ HopperForwardKernel::HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAtten
       consumers(getHopperConsumers(op.getSchedule())), results(results) {
   out = addParameter(results.out, "out");
   lse = addParameter(results.lse, "lse");
-  if (this->maximum != Maximum::exact && results.flags)
-    flags = addParameter(results.flags, "flags");
-  if (results.counter && maximum != Maximum::repair)
+  if (results.counter)
     counter = addParameter(results.counter, "counter");
   queryMap = addTensorMap(op.getQuery(), blockM(), "query_map");
   keyMap = addTensorMap(op.getKey(), blockN(), "key_map");
@@ -129,11 +127,9 @@ void HopperForwardKernel::decodeTile(Value work) {
   Value block;
   if (op.getMask().empty()) {
     block = takeDigit(work, numBlocks, "block");
-    head = takeDigit(work, headDivisor, "head");
   } else {
     // In sections of heads whose keys and values fit the L2 cache: first the last block of all of them, under
-    // a causal mask the longest, and so on. In every other section it is the other way round, so that blocks
-    // of the grid that came to the longer ones come to the shorter ones next.
+    // a causal mask the longest, and so on.
     Value section = named(arith::DivSIOp::create(b, work, sectionTiles), "section");
     Value firstHead = named(mul(section, sectionHeads), "section_head");
     Value heads =
@@ -142,8 +138,8 @@ void HopperForwardKernel::decodeTile(Value work) {
     Value position = takeDigit(rest, heads, "head_in_section");
     work = named(add(firstHead, position), "head_of_all");
     block = named(sub(sub(numBlocks, index(1)), rest), "block");
-    head = takeDigit(work, headDivisor, "head");
   }
+  head = takeDigit(work, headDivisor, "head");
   batch = named(work, "batch");
   kvHead = named(arith::DivSIOp::create(b, head, groupDivisor), "kv_head");
   begin = named(mul(block, index(blockM())), "q_begin");
@@ -268,7 +264,7 @@ void HopperForwardKernel::consume() {
         });
     // Rows that are to be computed again: lse says so where the portable family does that.
     bool marks = dropsPairs();
-    if (marks)
+    if (fixes || marks)
       checkOutput();
     normaliseOutput();
     Value rows = named(sub(qLen, begin), "q_rows");
@@ -325,7 +321,9 @@ void HopperForwardKernel::buildRoles() {
   fill(roles.getProducer(), [&] { produce(); });
 }
 
-void HopperForwardKernel::build() {
+void HopperForwardKernel::build(Value hostFlags) {
+  if (hostFlags)
+    flags = addParameter(hostFlags, "flags");
   batches = dim(query, 0, "batches");
   // Where there is a tile none of these is 0; a division by what is known not to be is a plain one.
   auto atLeastOne = [&](Value size) -> Value { return arith::MaxSIOp::create(b, size, index(1)); };
@@ -384,25 +382,26 @@ LogicalResult attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLowerin
   auto original = cast<OnlineAttentionOp>(host.clone(*op.getOperation()));
   // Exponentials of f16 leave no room above the maximum.
   bool fixes = op.getSchedule().getFixedMaximum() && op.getElementType().isBF16();
-  if (fixes && op.getMask().empty()) {
-    Value tiles = getNumForwardBlocks(host, op, /*packs=*/false);
-    int64_t warps = 4 * getHopperConsumers(op.getSchedule());
-    results.flags = memref::AllocOp::create(
-        host, MemRefType::get({ShapedType::kDynamic, warps}, host.getI32Type()), ValueRange{tiles});
-    TileKernel::named(results.flags, "flags");
-  }
   if (!op.getMask().empty()) {
     results.counter = memref::AllocOp::create(host, MemRefType::get({1}, host.getI32Type()));
     TileKernel::named(results.counter, "counter");
     fillWithZero(host, results.counter);
   }
   HopperForwardKernel kernel(host, op, name, options, fixes ? Maximum::fixed : Maximum::exact, results);
-  kernel.build();
+  Value flags;
+  if (kernel.fixesMaximum() && !kernel.dropsPairs()) {
+    Value tiles = getNumForwardBlocks(host, op, /*packs=*/false);
+    int64_t warps = 4 * getHopperConsumers(op.getSchedule());
+    flags = memref::AllocOp::create(host, MemRefType::get({ShapedType::kDynamic, warps}, host.getI32Type()),
+                                    ValueRange{tiles});
+    TileKernel::named(flags, "flags");
+  }
+  kernel.build(flags);
   LogicalResult lowered = success();
   if (kernel.dropsPairs())
     lowered = lowerMarkedRows(host, original, options, results, name + "_repair");
-  else if (kernel.fixesMaximum())
-    HopperForwardKernel(host, original, name + "_repair", options, Maximum::repair, results).build();
+  else if (flags)
+    HopperForwardKernel(host, original, name + "_repair", options, Maximum::repair, results).build(flags);
   original.erase();
   replaceWithBuffer(host, op.getResult(0), results.out);
   replaceWithBuffer(host, op.getResult(1), results.lse);

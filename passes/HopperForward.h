@@ -25,9 +25,6 @@ struct VisitedBlocks {
 /// What the kernels of one forward write, on the host's side.
 struct HopperResults {
   mlir::Value out, lse;
-  /// For each warp of the consumers of each tile, whether a row of it is wrong; null where there is one
-  /// kernel.
-  mlir::Value flags;
   /// What tiles are drawn from where they take different times; null where all take the same.
   mlir::Value counter;
 };
@@ -43,7 +40,9 @@ public:
   /// Bounded scores have no maximum that could be fixed.
   bool fixesMaximum() { return maximum == Maximum::fixed; }
   using ForwardTileKernel::dropsPairs;
-  void build();
+  /// `hostFlags` is for each warp of the consumers of each tile, whether a row of it is wrong; null where lse
+  /// says so, or where nothing is repaired.
+  void build(mlir::Value hostFlags);
 
 private:
   void buildRoles();

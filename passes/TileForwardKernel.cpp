@@ -286,8 +286,8 @@ void ForwardTileKernel::softmaxFixed() {
   });
 }
 
-/// Sums from the inverse of this to it are right: no exponential was too large or too small to count.
-static constexpr double kMaxSum = 0x1p100, kMinSum = 0x1p-60;
+/// Sums from kMinSum to kMaxSum are right: no exponential was too large or too small to count.
+static constexpr double kMaxSum = 0x1p100, kMinSum = 0x1p-40;
 
 Value ForwardTileKernel::isOutgrown(Value sum, Value shift, Value isFixed) {
   auto compare = [&](arith::CmpFPredicate predicate, double limit) -> Value {
@@ -300,9 +300,10 @@ Value ForwardTileKernel::isOutgrown(Value sum, Value shift, Value isFixed) {
 }
 
 Value ForwardTileKernel::anyOutgrown(Value validRows, Value isFixed) {
-  return anyAt({rowSum, rowShift}, [&](ValueRange indices, ValueRange elements) -> Value {
-    return arith::AndIOp::create(b, isOutgrown(elements[0], elements[1], isFixed),
-                                 isLess(indices[0], validRows));
+  return anyAt({rowCheck, rowSum, rowShift}, [&](ValueRange indices, ValueRange elements) -> Value {
+    Value isWrong =
+        arith::OrIOp::create(b, isNotFinite(elements[0]), isOutgrown(elements[1], elements[2], isFixed));
+    return arith::AndIOp::create(b, isWrong, isLess(indices[0], validRows));
   });
 }
 
@@ -318,8 +319,7 @@ void ForwardTileKernel::markRows(Value isFixed) {
   if (isFixed)
     ins.append({rowSum, rowShift});
   map(ins, rowMax, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-    Value isWrong = arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, math::AbsFOp::create(b, elements[0]),
-                                          f32(INFINITY));
+    Value isWrong = isNotFinite(elements[0]);
     if (isFixed)
       isWrong = arith::OrIOp::create(b, isWrong, isOutgrown(elements[1], elements[2], isFixed));
     return {arith::SelectOp::create(b, isWrong, f32(NAN), elements.back())};
@@ -328,6 +328,10 @@ void ForwardTileKernel::markRows(Value isFixed) {
 
 Value ForwardTileKernel::exponent(Value score, Value shift) {
   return exp2(math::FmaOp::create(b, score, toBase2(), arith::NegFOp::create(b, shift)));
+}
+
+Value ForwardTileKernel::isNotFinite(Value number) {
+  return arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, math::AbsFOp::create(b, number), f32(INFINITY));
 }
 
 Value ForwardTileKernel::isBeyond(Value number, double limit) {

@@ -40,8 +40,9 @@ protected:
   void fixMaximum();
   /// The same with that reference: wrong where scores outgrow it, which the sum of the row tells in the end.
   void softmaxFixed();
-  /// Whether the warp has a row whose sum may be wrong: one of the first `validRows`. `isFixed` says whether
-  /// softmaxFixed() was used at all.
+  /// Whether the warp has a row that may be wrong, one of the first `validRows`: scores outgrew the
+  /// reference, or the output is not finite (see checkOutput). `isFixed` says whether softmaxFixed() was used
+  /// at all.
   mlir::Value anyOutgrown(mlir::Value validRows, mlir::Value isFixed);
   /// Whether pairs may be dropped whose values must not show in the output.
   bool dropsPairs() { return !op.getMask().empty() || scoresMayDrop(); }
@@ -87,6 +88,7 @@ private:
   std::tuple<mlir::Value, mlir::Value, mlir::Value> getPair(mlir::Value keyBegin, mlir::ValueRange indices);
   mlir::Value exponent(mlir::Value score, mlir::Value shift);
   mlir::Value isBeyond(mlir::Value number, double limit);
+  mlir::Value isNotFinite(mlir::Value number);
   mlir::Value isOutgrown(mlir::Value sum, mlir::Value shift, mlir::Value isFixed);
   void keepWhere(llvm::function_ref<mlir::Value(mlir::ValueRange)> isKept);
 

@@ -87,14 +87,14 @@ public:
 
   /// Whether `body(elements)` holds for any element that the warp has.
   mlir::Value any(mlir::ValueRange ins, llvm::function_ref<mlir::Value(mlir::ValueRange)> body);
+  /// The same for `body(indices, elements)`.
+  mlir::Value anyAt(mlir::ValueRange ins,
+                    llvm::function_ref<mlir::Value(mlir::ValueRange, mlir::ValueRange)> body);
   /// Whether any element that the warp has of an accumulator is an infinity or a NaN, or the sum of a row too
   /// large. Overwrites `rows`, a fragment of its rows.
   mlir::Value anyNonFinite(mlir::Value accumulator, mlir::Value rows);
   /// Whether `condition` holds for any thread of the block. A barrier.
   mlir::Value holdsInBlock(mlir::Value condition);
-  /// The same for `body(indices, elements)`.
-  mlir::Value anyAt(mlir::ValueRange ins,
-                    llvm::function_ref<mlir::Value(mlir::ValueRange, mlir::ValueRange)> body);
 
   mlir::ImplicitLocOpBuilder b;
 

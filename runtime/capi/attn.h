@@ -99,7 +99,9 @@ typedef struct attn_compile_options {
    * a GPU. Refused where captures have gradients. A forward is always so. */
   int32_t deterministic;
   /* Since version 3. The instructions of kernels: "portable" (sm_80 and later), "hopper" (sm_90a: forwards of
-   * f16 and bf16), or null, the fastest that can be. A family that cannot be is refused. GPU only. */
+   * f16 and bf16), or null, the fastest that can be. A family that cannot be is refused; but with
+   * "hopper" calls whose tensors are not aligned to 16 bytes, and those of few queries whose keys are
+   * computed in parts, take portable kernels. GPU only. */
   const char *family;
   /* Since version 3. Not 0: probabilities of the hopper family are relative to the true maximum of their row,
    * not to one that a second kernel corrects where it was too far off. GPU only. */

@@ -122,7 +122,8 @@ func.func @causal(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
 // CHECK:      gpu.launch_func @plain_forward::@plain_forward blocks in {{.*}} threads in (%c384{{.*}} : memref<?x8xi32
 // CHECK:      gpu.launch_func @plain_forward_repair::@plain_forward_repair blocks in {{.*}} threads in (%c384{{.*}} : memref<?x8xi32
 // CHECK-LABEL: gpu.func @plain_forward(
-// CHECK:      %[[WRONG:.*]] = attn_tile.any ins(%row_sum, %row_shift
+// CHECK:      attn_tile.row_reduce add %output into %row_check
+// CHECK:      %[[WRONG:.*]] = attn_tile.any ins(%row_check, %row_sum, %row_shift
 // CHECK:      %[[FLAG:.*]] = arith.extui %[[WRONG]]
 // CHECK:      memref.store %[[FLAG]]
 // Nothing to do where no flag is set; for a tile with one, all of it anew, with the true maximum.

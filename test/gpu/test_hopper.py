@@ -33,7 +33,7 @@ def test_all_lengths(head_dim, mod):
     assert not problems, "\n".join(problems)
 
 
-def grow(kind, q, k):
+def grow(kind, q, k, v):
     """Scores that leave the maximum of the first block of keys behind, or lie far from 0."""
     n = k.shape[2]
     place = torch.arange(n, device=k.device)
@@ -46,19 +46,23 @@ def grow(kind, q, k):
         q *= 24
     elif kind == "negative":
         q[..., 0], k[..., 0] = 64, -1000
+    elif kind == "large_values":  # the sum of a row fits, but not its product with values
+        q[..., 0], k[..., 0] = 16, 0
+        k[:, :, n // 2 : n // 2 + 20, 0] = 46
+        v *= 2.0**30
     else:  # huge
         q[..., 0], k[..., 0] = 2e18, torch.randn(n, device=k.device).to(k.dtype) * 1e18
 
 
-@pytest.mark.parametrize("kind", ("jump", "ramp", "peaky", "negative", "huge"))
+@pytest.mark.parametrize("kind", ("jump", "ramp", "peaky", "negative", "huge", "large_values"))
 @pytest.mark.parametrize("mod", ("plain", "causal", "alibi"))
 @pytest.mark.parametrize("exact", (False, True))
 def test_outgrown_maximum(kind, mod, exact):
     attention = Attention("bf16", 4, 2, 128, 128, MODS[mod])
     fn = attn.compile(attention.text(), family="hopper", exact_maximum=exact)
     inputs = make_inputs(attention, attention.shape(1, 1000, 1100))
-    grow(kind, inputs["q"], inputs["k"])
-    expected, standard = (compute(attention, inputs, exact, False) for exact in (True, False))
+    grow(kind, inputs["q"], inputs["k"], inputs["v"])
+    expected, standard = (compute(attention, inputs, is_exact, False) for is_exact in (True, False))
     out, lse = run(fn, inputs, standard)
     bound = 2 * (standard["out"].double() - expected["out"]).abs().max() + 2**-8 * expected["out"].abs().max()
     assert (out.double() - expected["out"]).abs().max() <= bound

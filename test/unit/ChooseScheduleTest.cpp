@@ -345,10 +345,10 @@ TEST_F(ChooseScheduleTest, TakesTheFastestHopperTileThatFits) {
   ScheduleOverrides overrides;
   overrides.exactMaximum = true;
   EXPECT_FALSE(choose(shape, gpu, overrides).schedule.getFixedMaximum());
-  overrides.blockM = 64;
+  overrides.blockM = 128;
   overrides.blockN = 48;
   EXPECT_EQ(choose(shape, gpu, overrides).schedule.getFamily(), ScheduleFamily::hopper);
-  overrides.blockM = 32; // half a warpgroup
+  overrides.blockM = 64; // one consumer warpgroup
   EXPECT_EQ(choose(shape, gpu, overrides).schedule.getFamily(), ScheduleFamily::portable);
 }
 
@@ -392,10 +392,9 @@ TEST_F(ChooseScheduleTest, RefusesHopperKernelsThatCannotBe) {
   overrides = {};
   overrides.family = ScheduleFamily::hopper;
   overrides.blockM = 96;
-  EXPECT_EQ(
-      chooseError(plain, gpu, overrides),
-      "has no kernel of the hopper family: expected block_m of 64, 128 or 192 and block_n of a multiple "
-      "of 16 up to 256; compile with family = auto or portable");
+  EXPECT_EQ(chooseError(plain, gpu, overrides),
+            "has no kernel of the hopper family: expected block_m of 128 or 192 and block_n of a multiple "
+            "of 16 up to 256; compile with family = auto or portable");
   overrides.blockM = 192;
   shape = plain;
   shape.headDim = shape.valueDim = 256;

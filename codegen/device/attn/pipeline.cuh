@@ -117,8 +117,8 @@ __device__ __forceinline__ void copy_bulk(const PanelTile<T, Rows, Columns> &til
 // Which tile is next
 //===----------------------------------------------------------------------===//
 
-/// Tells the warps of the consumers which numbers one thread of the producer draws, two at a time. Remembers
-/// slots and phases as a Pipeline does.
+/// Tells the warps of the consumers which numbers one thread of the producer draws, up to two ahead.
+/// Remembers slots and phases as a Pipeline does.
 template <int Consumers>
 class WorkQueue {
   static constexpr int kSlots = 2;
