@@ -60,7 +60,7 @@ ArrayRef<StringRef> cuda::getReservedNames() {
       "row_reduce", "shift_left", "shift_right", "shift_right_unsigned", "store", "store_rounded",
       "store_rows", "store_via", "tanh_approx", "to_index", "to_integer", "to_unsigned", "transpose",
       "wait_group", "warp_index", "wrap_abs", "wrap_add", "wrap_mul", "wrap_sub", "Max", "Sum",
-      "round_integer_to", "PanelTile", "Pipeline", "TensorMap", "publish_barriers", "warpgroup_index",
+      "round_integer_to", "PanelTile", "Pipeline", "publish_barriers", "warpgroup_index",
       "increase_registers", "decrease_registers", "open_turns", "take_turn", "pass_turn", "copy_bulk",
       "mma_async", "mma_commit", "mma_wait", "hold", "WorkQueue"};
   return words;

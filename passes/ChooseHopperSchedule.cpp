@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialect/AttnTileDialect.h"
 #include "passes/ChooseSchedule.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -38,11 +39,11 @@ static int64_t getPanelBytes(int64_t rows, int64_t columns) { return rows * llvm
 
 static int64_t getSharedBytes(const HopperTile &tile, int64_t headDim, int64_t valueDim,
                               int64_t queryStages) {
-  constexpr int64_t slotBarriers = 16, workQueue = 48;
+  constexpr int64_t slotBarriers = 16;
   return queryStages * (getPanelBytes(tile.blockM, headDim) + slotBarriers) +
          kStages *
              (getPanelBytes(tile.blockN, headDim) + getPanelBytes(tile.blockN, valueDim) + 2 * slotBarriers) +
-         workQueue;
+         tile::WorkQueueType::kBytes;
 }
 
 int64_t attn::getHopperQueryStages(ScheduleAttr schedule, int64_t headDim, int64_t valueDim,

@@ -118,9 +118,7 @@ Value HopperForwardKernel::isAnyFlagged() {
     Value flag = memref::LoadOp::create(b, flags, ValueRange{tile, arith::RemSIOp::create(b, number, warps)});
     scf::YieldOp::create(b, arith::OrIOp::create(b, loop.getRegionIterArg(0), flag).getResult());
   }
-  Value any = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, loop.getResult(0), zero);
-  auto operation = gpu::AllReduceOperationAttr::get(b.getContext(), gpu::AllReduceOperation::OR);
-  return gpu::AllReduceOp::create(b, any, operation, /*uniform=*/true);
+  return holdsInBlock(arith::CmpIOp::create(b, arith::CmpIPredicate::ne, loop.getResult(0), zero));
 }
 
 void HopperForwardKernel::decodeTile(Value work) {
@@ -326,7 +324,6 @@ void HopperForwardKernel::build(Value hostFlags) {
     flags = addParameter(hostFlags, "flags");
   batches = dim(query, 0, "batches");
   // Where there is a tile none of these is 0; a division by what is known not to be is a plain one.
-  auto atLeastOne = [&](Value size) -> Value { return arith::MaxSIOp::create(b, size, index(1)); };
   numBlocks = named(atLeastOne(ceilDiv(qLen, blockM())), "num_blocks");
   headDivisor = named(atLeastOne(qHeads), "head_divisor");
   groupDivisor = named(atLeastOne(group), "group_divisor");
@@ -334,9 +331,9 @@ void HopperForwardKernel::build(Value hostFlags) {
   numTiles = named(mul(heads, numBlocks), "num_tiles");
   kvEnd = named(roundUp(kvLen), "kv_end");
   if (!op.getMask().empty()) {
-    Value length = arith::MaxSIOp::create(b, kvLen, index(1));
     // Heads of keys and values.
-    Value fitting = arith::DivSIOp::create(b, index(kSectionBytes / (2 * (headDim + valueDim))), length);
+    Value fitting =
+        arith::DivSIOp::create(b, index(kSectionBytes / (2 * (headDim + valueDim))), atLeastOne(kvLen));
     // No more than there are: the tiles of a section have to fit 32 bits, as those of all heads do.
     fitting = arith::MinSIOp::create(b, atLeastOne(fitting), mul(batches, kvHeads));
     sectionHeads = named(mul(fitting, group), "section_heads");

@@ -300,7 +300,6 @@ void ForwardKernel::computeTile(Value work) {
 /// Whether a row of lse is a NaN in a tile from number `first` to `end`, as many apart as the grid has
 /// blocks. All threads look, and have the result.
 Value ForwardKernel::isMarked(Value first, Value end) {
-  auto atLeastOne = [&](Value size) -> Value { return arith::MaxSIOp::create(b, size, index(1)); };
   Value blocks = atLeastOne(numBlocks), heads = atLeastOne(qHeads);
   auto accumulate = [&](Value from, Value to, Value step, Value initial, StringRef name,
                         function_ref<Value(Value, Value)> body) -> Value {
@@ -329,8 +328,7 @@ Value ForwardKernel::isMarked(Value first, Value end) {
       return arith::OrIOp::create(b, isMarked, found);
     });
   });
-  auto operation = gpu::AllReduceOperationAttr::get(b.getContext(), gpu::AllReduceOperation::OR);
-  return gpu::AllReduceOp::create(b, found, operation, /*uniform=*/true);
+  return holdsInBlock(found);
 }
 
 void ForwardKernel::forEachMarkedTile() {

@@ -52,6 +52,8 @@ public:
   /// Gives the operation that computes `value` a name for the emitted code.
   static mlir::Value named(mlir::Value value, llvm::StringRef name);
   mlir::Value ceilDiv(mlir::Value value, int64_t divisor);
+  /// A division by it is a plain one in the emitted code.
+  mlir::Value atLeastOne(mlir::Value size) { return mlir::arith::MaxSIOp::create(b, size, index(1)); }
   // The host refuses lengths that leave no room for a block: positions of blocks do not overflow.
   mlir::Value add(mlir::Value lhs, mlir::Value rhs) {
     return mlir::arith::AddIOp::create(b, lhs, rhs, mlir::arith::IntegerOverflowFlags::nsw);
