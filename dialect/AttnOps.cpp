@@ -147,7 +147,7 @@ static LogicalResult verifyListsType(Operation *op, RankedTensorType lists, Rank
     return ShapedType::isDynamic(length) ? length : static_cast<int64_t>(llvm::divideCeil(length, block));
   };
   SmallVector<int64_t> shape{query.getDimSize(0), query.getDimSize(1), count(query.getDimSize(2), blocks[0]),
-                             count(key.getDimSize(2), blocks[1]), 2};
+                             count(key.getDimSize(2), blocks[1]), 4};
   for (int64_t dim : {0, 1})
     if (lists.getDimSize(dim) == 1)
       shape[dim] = 1;

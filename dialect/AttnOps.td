@@ -324,22 +324,25 @@ def Attn_BlockListsOp : Attn_Op<"block_lists", [
     made of: documents, sparse patterns, any table of booleans. They are ordinary values: computed once for many calls,
     forward and backward, stored, or passed between functions. The memory is proportional to the number of blocks.
 
-    Only the sizes of query and key matter. The result is a linked list along each row and each column of blocks,
+    Only the sizes of query and key matter. The result is two linked lists along each row and each column of blocks, one of
+    those that are *partial*, neither empty nor full, and one of the full ones,
 
     ```
-    lists[b, h, i, j, 0] = 2 * (first J >= j such that block (i, J) is not empty) + (1 if that block is full)
-    lists[b, h, i, j, 1] = 2 * (first I >= i such that block (I, j) is not empty) + (1 if that block is full)
+    lists[b, h, i, j, 0] = first J >= j such that block (i, J) is partial
+    lists[b, h, i, j, 1] = first J >= j such that block (i, J) is full
+    lists[b, h, i, j, 2] = first I >= i such that block (I, j) is partial
+    lists[b, h, i, j, 3] = first I >= i such that block (I, j) is full
     ```
 
-    where without such a block the first number is that of the blocks of the row or column, and nothing is added. So one read
-    finds the next block, from wherever a kernel begins.
+    where without such a block the number is that of the blocks of the row or column. So a read finds the next block of either
+    kind, from wherever a kernel begins, and a kernel may take all of one kind before the other.
 
     | value | type |
     |---|---|
     | query | `(batch, q_heads, q_len, …)`, as in `attn.attention` |
     | key | `(…, …, kv_len, …)`, as in `attn.attention` |
     | captures, mask | as in `attn.attention` |
-    | lists | `(batch or 1, q_heads or 1, ceil(q_len / m), ceil(kv_len / n), 2)` of i32 |
+    | lists | `(batch or 1, q_heads or 1, ceil(q_len / m), ceil(kv_len / n), 4)` of i32 |
 
     A first or second size that is 1 in the type stands for all batch entries, or all heads.
 
@@ -363,9 +366,9 @@ def Attn_BlockListsOp : Attn_Op<"block_lists", [
         %of_key = tensor.extract %documents[%b, %kv_idx] : tensor<?x?xi32>
         %same = arith.cmpi eq, %of_query, %of_key : i32
         attn.yield %same : i1
-      } : (tensor<?x16x?x128xbf16>, tensor<?x4x?x128xbf16>) -> tensor<?x1x?x?x2xi32>
+      } : (tensor<?x16x?x128xbf16>, tensor<?x4x?x128xbf16>) -> tensor<?x1x?x?x4xi32>
     ```
-    and, with the same mask, `attn.attention %q, %k, %v captures(…) block_lists(%lists : tensor<?x1x?x?x2xi32>)
+    and, with the same mask, `attn.attention %q, %k, %v captures(…) block_lists(%lists : tensor<?x1x?x?x4xi32>)
     blocks(128, 128) mask(…) {…} : …`.
   }];
   let arguments = (ins Attn_Tensor4D:$query, Attn_Tensor4D:$key, Variadic<Attn_Capture>:$captures,

@@ -35,24 +35,25 @@ Value ListedBlocks::getBlock(ImplicitLocOpBuilder &b, Value position) const {
   return divide(b, position, streamedSize);
 }
 
-Value ListedBlocks::loadEntry(ImplicitLocOpBuilder &b, Value position) const {
-  Value row = block, column = getBlock(b, position);
+Value ListedBlocks::load(ImplicitLocOpBuilder &b, Value streamedBlock, BlockKind kind) const {
+  Value row = block, column = streamedBlock;
   if (blocksKeys)
     std::swap(row, column);
-  Value channel = arith::ConstantIndexOp::create(b, blocksKeys ? 1 : 0);
-  Value entry = memref::LoadOp::create(b, lists, ValueRange{batch, head, row, column, channel});
-  return arith::IndexCastOp::create(b, b.getIndexType(), entry);
+  Value number = arith::ConstantIndexOp::create(b, getListNumber(blocksKeys, kind));
+  Value next = memref::LoadOp::create(b, lists, ValueRange{batch, head, row, column, number});
+  return arith::IndexCastOp::create(b, b.getIndexType(), next);
 }
 
-Value ListedBlocks::getBegin(ImplicitLocOpBuilder &b, Value entry) const {
-  return arith::MulIOp::create(b, divide(b, entry, 2),
-                               arith::ConstantIndexOp::create(b, streamedSize).getResult(),
-                               arith::IntegerOverflowFlags::nsw);
+Value ListedBlocks::getNext(ImplicitLocOpBuilder &b, Value position, BlockKind kind) const {
+  Value begin = arith::MulIOp::create(b, load(b, getBlock(b, position), kind),
+                                      arith::ConstantIndexOp::create(b, streamedSize).getResult(),
+                                      arith::IntegerOverflowFlags::nsw);
+  return arith::MaxSIOp::create(b, position, begin);
 }
 
-Value ListedBlocks::isFull(ImplicitLocOpBuilder &b, Value entry) {
-  Value two = arith::ConstantIndexOp::create(b, 2), one = arith::ConstantIndexOp::create(b, 1);
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, arith::RemSIOp::create(b, entry, two), one);
+Value ListedBlocks::isFull(ImplicitLocOpBuilder &b, Value position) const {
+  Value number = getBlock(b, position);
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, load(b, number, BlockKind::full), number);
 }
 
 BlockRanges BlockRanges::get(YieldRangesOp yield, ValueRange bounds) {

@@ -14,24 +14,35 @@
 
 namespace attn {
 
+/// What a block of block lists is, beside empty.
+enum class BlockKind { partial, full };
+
+/// Which of the numbers that the lists have of a block is that of the next one of this kind, along its row or
+/// column.
+inline int64_t getListNumber(bool alongColumn, BlockKind kind) {
+  return 2 * (alongColumn ? 1 : 0) + (kind == BlockKind::full ? 1 : 0);
+}
+
 /// A row or column of the block lists of an attention, in a kernel: that of the block which it keeps.
 struct ListedBlocks {
   /// `begin`, a position in the block, is of keys or of queries as the attention blocks them.
   static ListedBlocks get(mlir::ImplicitLocOpBuilder &b, OnlineAttentionOp op, mlir::Value lists,
                           mlir::Value batch, mlir::Value head, mlir::Value begin);
 
-  /// The entry of the block of the lists that holds `position` of the streamed dimension.
-  mlir::Value loadEntry(mlir::ImplicitLocOpBuilder &b, mlir::Value position) const;
-  /// Where the block begins that an entry names: at the end of the dimension, or past it, where there is
-  /// none.
-  mlir::Value getBegin(mlir::ImplicitLocOpBuilder &b, mlir::Value entry) const;
-  static mlir::Value isFull(mlir::ImplicitLocOpBuilder &b, mlir::Value entry);
-  mlir::Value getBlock(mlir::ImplicitLocOpBuilder &b, mlir::Value position) const;
+  /// The first position of the streamed dimension from `position` on that lies in a block of this kind: at
+  /// the end of the dimension, or past it, where there is none.
+  mlir::Value getNext(mlir::ImplicitLocOpBuilder &b, mlir::Value position, BlockKind kind) const;
+  /// Whether the block that holds `position` is full.
+  mlir::Value isFull(mlir::ImplicitLocOpBuilder &b, mlir::Value position) const;
 
   mlir::Value lists, batch, head;
   mlir::Value block; ///< the number of the block, among those of the lists
   bool blocksKeys;
   int64_t streamedSize;
+
+private:
+  mlir::Value getBlock(mlir::ImplicitLocOpBuilder &b, mlir::Value position) const;
+  mlir::Value load(mlir::ImplicitLocOpBuilder &b, mlir::Value streamedBlock, BlockKind kind) const;
 };
 
 /// What the ranges region of an online attention yields, as values of a kernel.

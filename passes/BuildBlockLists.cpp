@@ -37,7 +37,7 @@ static RankedTensorType getListsType(AttentionOpInterface op, ArrayRef<int64_t> 
   };
   int64_t shape[] = {dependsOn(op.getMask(), MaskArgs::batch) ? query.getDimSize(0) : 1, 1,
                      count(query.getDimSize(2), blocks[0]),
-                     count(op.getKey().getType().getDimSize(2), blocks[1]), 2};
+                     count(op.getKey().getType().getDimSize(2), blocks[1]), 4};
   return RankedTensorType::get(shape, IntegerType::get(op.getContext(), 32));
 }
 

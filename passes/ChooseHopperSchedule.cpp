@@ -62,8 +62,6 @@ std::string attn::getHopperRejection(const ShapeClass &shape, TargetAttr target,
     return formatv("its products are of elements of 16 bits, not of {0}", shape.elementBits);
   if (!overrides.aligned)
     return "the tensor memory accelerator needs bases and strides of a multiple of 16 bytes";
-  if (overrides.listBlockM != 0)
-    return "it has no loop over block lists";
   if (overrides.splitsKeys)
     return "it does not compute keys in parts";
   if (int64_t columns = std::max(shape.headDim, shape.valueDim); columns > 256)
@@ -95,7 +93,9 @@ bool attn::chooseHopperSchedule(const ShapeClass &shape, TargetAttr target,
     candidate.accumulatorRegisters = registers;
     candidate.family = ScheduleFamily::hopper;
     int64_t limit = getHopperRegisters(consumers).accumulators;
-    if (shared > target.getMaxSharedMemory())
+    if (std::string mismatch = overrides.getListsRejection(tile.blockM, tile.blockN); !mismatch.empty())
+      candidate.rejection = std::move(mismatch);
+    else if (shared > target.getMaxSharedMemory())
       candidate.rejection =
           formatv("{0} bytes of shared memory exceed {1}", shared, target.getMaxSharedMemory());
     else if (registers > limit)

@@ -19,6 +19,16 @@ VisitedBlocks HopperForwardKernel::getVisitedBlocks() {
   BlockRanges ranges = evaluateRanges(batch, head, begin, queryEnd);
   VisitedBlocks blocks;
   Value zero = index(0);
+  if (ranges.listed) {
+    blocks.listed = ranges.listed;
+    blocks.hasMasked = true;
+    // The lists do not count the keys that are not there.
+    Value filled = roundDown(kvLen);
+    Value rest = arith::SelectOp::create(b, ranges.listed->isFull(b, filled), filled, kvEnd);
+    blocks.masked.emplace_back(named(rest, "kv_filled"), kvEnd);
+    blocks.firstFull = named(nextFull(blocks, zero), "first_full");
+    return blocks;
+  }
   auto addRange = [&](SmallVectorImpl<BlockRanges::Range> &to, BlockRanges::Range range, StringRef name) {
     Value first = arith::MaxSIOp::create(b, range.first, zero);
     Value last = arith::MinSIOp::create(b, range.second, kvLen);
@@ -34,11 +44,13 @@ VisitedBlocks HopperForwardKernel::getVisitedBlocks() {
   if (blocks.visited.size() * numMasked * numMasked > kMaxComparisons) {
     blocks.hasFull = false;
     blocks.masked.emplace_back(zero, kvEnd);
+    blocks.firstFull = kvEnd;
     return blocks;
   }
   for (BlockRanges::Range range : ranges.masked)
     addRange(blocks.masked, range, "masked");
   blocks.masked.emplace_back(named(roundDown(kvLen), "kv_filled"), kvEnd);
+  blocks.firstFull = nextFull(blocks, zero);
   return blocks;
 }
 
@@ -54,6 +66,12 @@ Value HopperForwardKernel::nextVisited(const VisitedBlocks &blocks, Value from) 
 
 Value HopperForwardKernel::nextMasked(const VisitedBlocks &blocks, Value from) {
   Value found = kvEnd;
+  if (blocks.listed) {
+    found = blocks.listed->getNext(b, from, BlockKind::partial);
+    Value rest = blocks.masked.back().first;
+    rest = arith::SelectOp::create(b, isLess(rest, from), kvEnd, rest);
+    return named(arith::MinSIOp::create(b, found, rest), "next_masked");
+  }
   for (auto [first, end] : blocks.visited)
     for (auto [maskedFirst, maskedEnd] : blocks.masked) {
       Value position =
@@ -67,6 +85,11 @@ Value HopperForwardKernel::nextMasked(const VisitedBlocks &blocks, Value from) {
 }
 
 Value HopperForwardKernel::nextFull(const VisitedBlocks &blocks, Value from) {
+  if (blocks.listed) {
+    Value found = blocks.listed->getNext(b, from, BlockKind::full);
+    return named(arith::SelectOp::create(b, isLess(found, blocks.masked.back().first), found, kvEnd),
+                 "next_full");
+  }
   Value position = nextVisited(blocks, from);
   // Each round leaves at least one more range behind; after the last one there is nothing.
   auto skip = [&](BlockRanges::Range range) {
@@ -91,8 +114,18 @@ void HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_ref
   Value startsMasked = named(isLess(firstMasked, kvEnd), "starts_masked");
   Value begin = firstMasked;
   if (blocks.hasFull)
-    begin = named(arith::SelectOp::create(b, startsMasked, firstMasked, nextFull(blocks, zero)), "kv_first");
+    begin = named(arith::SelectOp::create(b, startsMasked, firstMasked, blocks.firstFull), "kv_first");
   ifThen(isLess(begin, kvEnd), [&] {
+    Value second = named(add(begin, step), "kv_second"), kvMasked, kvFull;
+    auto findMasked = [&] { kvMasked = named(nextMasked(blocks, second), "kv_masked"); };
+    auto findFull = [&] {
+      Value from = arith::SelectOp::create(b, startsMasked, zero, second);
+      kvFull = named(nextFull(blocks, from), "kv_full");
+    };
+    if (blocks.listed) {
+      findMasked();
+      findFull();
+    }
     Value carried = first(begin, startsMasked);
     auto loop = [&](Value from, bool isMasked, Value carried) -> Value {
       SmallVector<Value> initial{from};
@@ -108,9 +141,16 @@ void HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_ref
           [&](OpBuilder &builder, Location, ValueRange arguments) {
             OpBuilder::InsertionGuard guard(b);
             b.restoreInsertionPoint(builder.saveInsertionPoint());
+            SmallVector<Value> yielded;
+            auto findNext = [&] {
+              Value from = named(add(arguments[0], step), "kv_after");
+              yielded.push_back(isMasked ? nextMasked(blocks, from) : nextFull(blocks, from));
+            };
+            if (blocks.listed)
+              findNext();
             Value next = body(arguments[0], isMasked, carried ? arguments[1] : Value());
-            Value from = named(add(arguments[0], step), "kv_after");
-            SmallVector<Value> yielded{isMasked ? nextMasked(blocks, from) : nextFull(blocks, from)};
+            if (!blocks.listed)
+              findNext();
             if (next)
               yielded.push_back(next);
             scf::YieldOp::create(b, yielded);
@@ -123,14 +163,16 @@ void HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_ref
       }
       return carried ? whileOp.getResult(1) : Value();
     };
-    Value second = named(add(begin, step), "kv_second");
-    if (blocks.hasMasked)
-      carried = loop(named(nextMasked(blocks, second), "kv_masked"), /*isMasked=*/true, carried);
+    if (blocks.hasMasked) {
+      if (!blocks.listed)
+        findMasked();
+      carried = loop(kvMasked, /*isMasked=*/true, carried);
+    }
     if (blocks.hasFull) {
-      Value from = arith::SelectOp::create(b, startsMasked, zero, second);
-      Value firstFull = named(nextFull(blocks, from), "kv_full");
-      full(firstFull);
-      carried = loop(firstFull, /*isMasked=*/false, carried);
+      if (!blocks.listed)
+        findFull();
+      full(kvFull);
+      carried = loop(kvFull, /*isMasked=*/false, carried);
     }
     last(carried);
   });

@@ -12,7 +12,8 @@
 // tiles of queries.
 //
 // Of the blocks of keys that a tile visits, masked ones come first and full ones then, in a loop of their
-// own: a branch in one loop for both would make ptxas wait for all products before it.
+// own: a branch in one loop for both would make ptxas wait for all products before it. Block lists are read a
+// block ahead, so that what they say is there when it is asked for.
 //
 //===----------------------------------------------------------------------===//
 
@@ -271,7 +272,7 @@ void HopperForwardKernel::consume() {
     computeLse();
     Value isFixed;
     if (fixes)
-      isFixed = isLess(nextFull(blocks, index(0)), kvEnd);
+      isFixed = isLess(blocks.firstFull, kvEnd);
     if (marks)
       markRows(isFixed);
     StoreRowsOp::create(b, rowMax, lse, place, rows);
@@ -359,6 +360,7 @@ static LogicalResult lowerMarkedRows(ImplicitLocOpBuilder &host, OnlineAttention
   overrides.family = ScheduleFamily::portable;
   // The ranges are for blocks of keys of the given size or less.
   overrides.maxBlockN = op.getSchedule().getBlockN();
+  overrides.setLists(op);
   FailureOr<ScheduleChoice> choice =
       chooseGpuSchedule([&] { return op.emitOpError(); }, ShapeClass::get(op, KernelKind::forward),
                         getTarget(op->getParentOfType<ModuleOp>()), overrides);

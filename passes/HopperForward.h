@@ -18,6 +18,10 @@ struct VisitedBlocks {
   /// In whole blocks; where one is empty, it ends before any block. The last one of `masked` is the block
   /// that the keys do not fill.
   llvm::SmallVector<BlockRanges::Range> visited, masked;
+  /// Where there are block lists, what is visited, and what is masked but for a last block that is full.
+  std::optional<ListedBlocks> listed;
+  /// The first full one.
+  mlir::Value firstFull;
   /// Whether there may be full blocks, and masked ones beside the last.
   bool hasFull = true, hasMasked = false;
 };

@@ -11,6 +11,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/BlockLists.h"
+#include "passes/BlockRanges.h"
 #include "passes/BufferTypes.h"
 #include "passes/NarrowIndices.h"
 #include "passes/Passes.h"
@@ -37,18 +38,14 @@ private:
   };
   void linkRows();
   void linkColumns();
-  /// Runs `body` for the blocks of each row, or each column, from the last one on. It returns the entry of
-  /// the block, and is given that of the one before it in this order.
-  void forEachBlock(unsigned channel, function_ref<Value(const Place &, Value)> body);
+  /// Runs `getState` for the blocks of each row, or each column, from the last one on, and stores which are
+  /// next.
+  void linkBlocks(bool alongColumn, function_ref<BlockState(const Place &)> getState);
 
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
   Value add(Value lhs, Value rhs) { return arith::AddIOp::create(b, lhs, rhs); }
   Value sub(Value lhs, Value rhs) { return arith::SubIOp::create(b, lhs, rhs); }
   Value mul(Value lhs, Value rhs) { return arith::MulIOp::create(b, lhs, rhs); }
-  Value isEqual(Value lhs, Value rhs) { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lhs, rhs); }
-  Value select(Value condition, Value onTrue, Value onFalse) {
-    return arith::SelectOp::create(b, condition, onTrue, onFalse);
-  }
 
   BlockListsOp op;
   ImplicitLocOpBuilder b;
@@ -58,52 +55,59 @@ private:
 };
 } // namespace
 
-void BlockListsLowering::forEachBlock(unsigned channel, function_ref<Value(const Place &, Value)> body) {
+void BlockListsLowering::linkBlocks(bool alongColumn, function_ref<BlockState(const Place &)> getState) {
   SmallVector<Value> sizes;
   for (int64_t dim = 0; dim < 4; ++dim)
     sizes.push_back(b.createOrFold<memref::DimOp>(lists, dim));
-  Value numLines = sizes[2 + channel], numBlocks = sizes[3 - channel], one = index(1);
+  Value numLines = sizes[alongColumn ? 3 : 2], numBlocks = sizes[alongColumn ? 2 : 3], one = index(1);
   Value total = mul(mul(sizes[0], sizes[1]), numLines);
   auto forall = scf::ForallOp::create(b, ArrayRef<OpFoldResult>{total}, ValueRange(), std::nullopt);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(forall.getBody());
   Value work = forall.getInductionVar(0);
   Value line = takeDigit(b, work, numLines), head = takeDigit(b, work, sizes[1]), batch = work;
-  auto loop = scf::ForOp::create(b, index(0), numBlocks, one, ValueRange{mul(numBlocks, index(2))});
+  auto loop = scf::ForOp::create(b, index(0), numBlocks, one, ValueRange{numBlocks, numBlocks});
   b.setInsertionPointToStart(loop.getBody());
   Value block = sub(sub(numBlocks, one), loop.getInductionVar());
   Place place{batch, head, line, block};
-  if (channel == 1)
+  if (alongColumn)
     std::swap(place.row, place.column);
-  Value entry = body(place, loop.getRegionIterArg(0));
-  memref::StoreOp::create(b, arith::IndexCastOp::create(b, b.getI32Type(), entry), lists,
-                          ValueRange{place.batch, place.head, place.row, place.column, index(channel)});
-  scf::YieldOp::create(b, entry);
+  BlockState state = getState(place);
+  Value isPartial = arith::AndIOp::create(
+      b, state.any, arith::XOrIOp::create(b, state.all, arith::ConstantIntOp::create(b, 1, 1)));
+  SmallVector<Value> next;
+  for (auto [kind, isKind] : {std::pair(BlockKind::partial, isPartial), {BlockKind::full, state.all}}) {
+    next.push_back(arith::SelectOp::create(b, isKind, block, loop.getRegionIterArg(next.size())));
+    memref::StoreOp::create(b, arith::IndexCastOp::create(b, b.getI32Type(), next.back()), lists,
+                            ValueRange{place.batch, place.head, place.row, place.column,
+                                       index(getListNumber(alongColumn, kind))});
+  }
+  scf::YieldOp::create(b, next);
 }
 
 void BlockListsLowering::linkRows() {
-  forEachBlock(0, [&](const Place &place, Value next) {
+  linkBlocks(/*alongColumn=*/false, [&](const Place &place) {
     auto getSide = [&](Value block, int64_t size, Value length) {
       Value begin = mul(block, index(size));
       return BlockSide{begin, arith::MinSIOp::create(b, add(begin, index(size)), length), begin, 1};
     };
-    BlockState state =
-        evaluateBlock(b, op, place.batch, place.head, getSide(place.row, op.getBlocks()[0], qLen),
-                      getSide(place.column, op.getBlocks()[1], kvLen), captures, inlining,
-                      [](BlockState state) { return state; });
-    Value entry = add(mul(place.column, index(2)), select(state.all, index(1), index(0)));
-    return select(state.any, entry, next);
+    return evaluateBlock(b, op, place.batch, place.head, getSide(place.row, op.getBlocks()[0], qLen),
+                         getSide(place.column, op.getBlocks()[1], kvLen), captures, inlining,
+                         [](BlockState state) { return state; });
   });
 }
 
 void BlockListsLowering::linkColumns() {
-  forEachBlock(1, [&](const Place &place, Value next) {
-    Value inRow = memref::LoadOp::create(
-        b, lists, ValueRange{place.batch, place.head, place.row, place.column, index(0)});
-    inRow = arith::IndexCastOp::create(b, b.getIndexType(), inRow);
-    Value two = index(2), isFull = arith::RemSIOp::create(b, inRow, two);
-    Value isOwn = isEqual(arith::DivSIOp::create(b, inRow, two), place.column);
-    return select(isOwn, add(mul(place.row, two), isFull), next);
+  linkBlocks(/*alongColumn=*/true, [&](const Place &place) -> BlockState {
+    auto isNextOf = [&](BlockKind kind) -> Value {
+      Value next = memref::LoadOp::create(b, lists,
+                                          ValueRange{place.batch, place.head, place.row, place.column,
+                                                     index(getListNumber(/*alongColumn=*/false, kind))});
+      return arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                   arith::IndexCastOp::create(b, b.getIndexType(), next), place.column);
+    };
+    Value isFull = isNextOf(BlockKind::full);
+    return {arith::OrIOp::create(b, isNextOf(BlockKind::partial), isFull), isFull};
   });
 }
 

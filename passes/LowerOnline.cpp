@@ -137,18 +137,11 @@ void OnlineLowering::visitBlock(const BlockRanges &ranges, Value begin, Value en
                                 function_ref<void(Value)> body) {
   if (const std::optional<ListedBlocks> &listed = ranges.listed) {
     // At most as long as a block of the lists, but it may lie in two of them.
-    Value entry = listed->loadEntry(b, begin);
-    auto is = [&](arith::CmpIPredicate predicate, Value lhs, Value rhs) -> Value {
-      return arith::CmpIOp::create(b, predicate, lhs, rhs);
-    };
-    t.ifThen(is(arith::CmpIPredicate::slt, listed->getBegin(b, entry), end), [&] {
-      auto isFull = [&](Value position, Value entry) -> Value {
-        Value first = arith::MulIOp::create(b, listed->getBlock(b, position), t.index(listed->streamedSize));
-        return arith::AndIOp::create(b, ListedBlocks::isFull(b, entry),
-                                     is(arith::CmpIPredicate::eq, listed->getBegin(b, entry), first));
-      };
+    Value next = arith::MinSIOp::create(b, listed->getNext(b, begin, BlockKind::partial),
+                                        listed->getNext(b, begin, BlockKind::full));
+    t.ifThen(arith::CmpIOp::create(b, arith::CmpIPredicate::slt, next, end), [&] {
       Value last = arith::SubIOp::create(b, end, t.index(1));
-      Value full = arith::AndIOp::create(b, isFull(begin, entry), isFull(last, listed->loadEntry(b, last)));
+      Value full = arith::AndIOp::create(b, listed->isFull(b, begin), listed->isFull(b, last));
       body(arith::XOrIOp::create(b, full, arith::ConstantIntOp::create(b, 1, 1)));
     });
     return;

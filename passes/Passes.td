@@ -241,7 +241,8 @@ def LowerBlockListsPass : Pass<"attn-lower-block-lists", "::mlir::ModuleOp"> {
   let summary = "Lower attn.block_lists to loops for the CPU";
   let description = [{
     Each `attn.block_lists` becomes two parallel loops over a new buffer. The first goes through the blocks of a row, the last
-    first, evaluates the mask where its ranges leave the block open, and links the row; the second links the columns.
+    first, evaluates the mask where its ranges leave the block open, and links the partial and the full blocks of the row; the
+    second links the columns.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::bufferization::BufferizationDialect",
                            "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];

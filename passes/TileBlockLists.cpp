@@ -7,7 +7,7 @@
 //
 // Two kernels. In the first a block of the grid evaluates a block of the mask, each thread some of its pairs,
 // and stores whether it is empty, partial or full. In the second a thread of its own follows the row and the
-// column of each block to the next one that is not empty.
+// column of each block to the next ones that are partial and full.
 //
 //===----------------------------------------------------------------------===//
 
@@ -134,25 +134,21 @@ static void buildLinks(ImplicitLocOpBuilder &host, BlockListsOp op, StringRef na
   Type index = b.getIndexType();
   // The threads after the last block have no batch entry.
   kernel.ifThen(kernel.isLess(place.batch, kernel.dim(states, 0, "batches")), [&] {
-    for (unsigned channel : {0, 1}) {
-      Value count = kernel.dim(states, 3 - channel, channel == 0 ? "key_blocks" : "query_blocks");
-      auto loadState = [&](ImplicitLocOpBuilder &at, Value position) -> Value {
-        SmallVector<Value> indices = place.indices();
-        indices[3 - channel] = position;
-        return memref::LoadOp::create(at, states, indices);
-      };
-      auto compare = [](ImplicitLocOpBuilder &at, arith::CmpIPredicate predicate, Value value,
-                        State state) -> Value {
-        return arith::CmpIOp::create(at, predicate, value,
-                                     arith::ConstantIntOp::create(at, state, 32).getResult());
-      };
+    auto link = [&](bool alongColumn, BlockKind kind) {
+      unsigned dim = alongColumn ? 2 : 3;
+      Value count = kernel.dim(states, dim, alongColumn ? "query_blocks" : "key_blocks");
       auto search = scf::WhileOp::create(
-          b, TypeRange{index}, ValueRange{channel == 0 ? place.column : place.row},
+          b, TypeRange{index}, ValueRange{alongColumn ? place.row : place.column},
           [&](OpBuilder &builder, Location loc, ValueRange carried) {
             ImplicitLocOpBuilder at(loc, builder);
-            Value isEmpty = compare(at, arith::CmpIPredicate::eq, loadState(at, carried[0]), State::empty);
+            SmallVector<Value> indices = place.indices();
+            indices[dim] = carried[0];
+            Value wanted =
+                arith::ConstantIntOp::create(at, kind == BlockKind::full ? State::full : State::partial, 32);
+            Value isOther = arith::CmpIOp::create(at, arith::CmpIPredicate::ne,
+                                                  memref::LoadOp::create(at, states, indices), wanted);
             Value isInside = arith::CmpIOp::create(at, arith::CmpIPredicate::slt, carried[0], count);
-            scf::ConditionOp::create(at, arith::AndIOp::create(at, isInside, isEmpty), carried);
+            scf::ConditionOp::create(at, arith::AndIOp::create(at, isInside, isOther), carried);
           },
           [&](OpBuilder &builder, Location loc, ValueRange carried) {
             Value one = arith::ConstantIndexOp::create(builder, loc, 1);
@@ -162,16 +158,14 @@ static void buildLinks(ImplicitLocOpBuilder &host, BlockListsOp op, StringRef na
           });
       for (Region *region : {&search.getBefore(), &search.getAfter()})
         region->getArgument(0).setLoc(NameLoc::get(b.getStringAttr("next"), b.getLoc()));
-      Value next = search.getResult(0);
-      Value isFull =
-          arith::AndIOp::create(b, kernel.isLess(next, count),
-                                compare(b, arith::CmpIPredicate::eq, loadState(b, next), State::full));
-      Value entry = kernel.add(kernel.mul(next, kernel.index(2)),
-                               arith::SelectOp::create(b, isFull, kernel.index(1), kernel.index(0)));
       SmallVector<Value> indices = place.indices();
-      indices.push_back(kernel.index(channel));
-      memref::StoreOp::create(b, arith::IndexCastOp::create(b, b.getI32Type(), entry), lists, indices);
-    }
+      indices.push_back(kernel.index(getListNumber(alongColumn, kind)));
+      memref::StoreOp::create(b, arith::IndexCastOp::create(b, b.getI32Type(), search.getResult(0)), lists,
+                              indices);
+    };
+    for (bool alongColumn : {false, true})
+      for (BlockKind kind : {BlockKind::partial, BlockKind::full})
+        link(alongColumn, kind);
   });
   kernel.launch(arith::CeilDivSIOp::create(host, getNumBlocks(host, hostLists),
                                            arith::ConstantIndexOp::create(host, kThreads).getResult()));

@@ -401,16 +401,10 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
   auto nameArgument = [&](BlockArgument argument, StringRef what) {
     argument.setLoc(NameLoc::get(b.getStringAttr(what), b.getLoc()));
   };
-  /// `entry` is that of the block lists which the block was found by.
-  auto runBody = [&](Value begin, Value next, Value stage, Value entry) {
-    Value masked;
-    if (entry)
-      masked =
-          arith::XOrIOp::create(b, ListedBlocks::isFull(b, entry), arith::ConstantIntOp::create(b, 1, 1));
-    else if (!ranges.all && !ranges.masked.empty())
-      masked = meetsAny(b, ranges.masked, begin, add(begin, step));
-    if (masked)
-      named(masked, "is_masked");
+  /// `masked` is what the block lists say; null without.
+  auto runBody = [&](Value begin, Value next, Value stage, Value masked) {
+    if (!masked && !ranges.all && !ranges.masked.empty())
+      masked = named(meetsAny(b, ranges.masked, begin, add(begin, step)), "is_masked");
     body({begin, named(next, name("_next")), masked, stage});
   };
 
@@ -433,17 +427,17 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
     Value next = named(add(loop.getInductionVar(), step), name("_block_end"));
     if (isPartial)
       next = arith::SelectOp::create(b, isLess(next, end), next, last);
-    runBody(loop.getInductionVar(), next, getStage(loop.getInductionVar()), /*entry=*/{});
+    runBody(loop.getInductionVar(), next, getStage(loop.getInductionVar()), /*masked=*/{});
     return;
   }
 
-  // The first block at or after `from` that is to be visited, `last` or more without one, and its entry in
-  // the block lists where there are any.
+  // The first block at or after `from` that is to be visited, `last` or more without one, and, where there
+  // are block lists, whether it is masked.
   auto findBlock = [&](Value from) -> SmallVector<Value, 2> {
     if (ranges.listed) {
-      Value entry = named(ranges.listed->loadEntry(b, from), name("_entry"));
-      return {named(arith::MaxSIOp::create(b, from, ranges.listed->getBegin(b, entry)), name("_found")),
-              entry};
+      Value partial = named(ranges.listed->getNext(b, from, BlockKind::partial), name("_partial")),
+            full = named(ranges.listed->getNext(b, from, BlockKind::full), name("_full"));
+      return {named(arith::MinSIOp::create(b, partial, full), name("_found")), isLess(partial, full)};
     }
     Value found = last;
     for (auto [blockBegin, blockEnd] : visited) {
@@ -476,7 +470,7 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
     nameArgument(region->getArgument(0), name("_begin"));
     nameArgument(region->getArgument(1), "stage");
     if (ranges.listed)
-      nameArgument(region->getArgument(2), name("_entry"));
+      nameArgument(region->getArgument(2), "is_masked");
   }
 }
 

@@ -63,14 +63,14 @@ q = normal(2, 4, 200, 16)
 k = v = normal(2, 2, 200, 16)
 table = mask.make(rng, 2, 4, 200, 200)
 try:
-    listed(q, k, v, table, np.zeros((2, 4, 3, 4, 2), np.int32))
+    listed(q, k, v, table, np.zeros((2, 4, 3, 4, 4), np.int32))
     raise AssertionError("lists for fewer queries were accepted")
 except ValueError as error:
     assert "size 2 of 'lists' must be size 2 of 'q' divided by 64, rounded up" in str(error), error
 
 # Every pair that the lists call dropped is skipped: with lists that call all of them so nothing is left.
-none = np.empty((2, 4, 4, 4, 2), np.int32)
-none[...] = 8
+none = np.empty((2, 4, 4, 4, 4), np.int32)
+none[...] = 4
 out, lse = listed(q, k, v, table, none)
 assert not out.any() and np.isneginf(lse).all()
 
@@ -79,7 +79,7 @@ text = (pathlib.Path(sys.argv[1]) / "test" / "Examples" / "block_lists.mlir").re
 q, k, v, d_out = (normal(2, 2, 301, 64) for _ in range(4))
 documents = np.sort(rng.integers(0, 4, (2, 301)).astype(np.int32))
 lists = attn.compile(text, "cpu", entry="make_lists")(q, k, documents)
-assert lists.shape == (2, 1, 3, 3, 2)
+assert lists.shape == (2, 1, 3, 3, 4)
 layer = attn.compile(text, "cpu", entry="layer")
 out, lse = layer(q, k, v, documents, lists)
 gradients = layer.backward(q, k, v, documents, lists, out, lse, d_out, np.zeros_like(lse))

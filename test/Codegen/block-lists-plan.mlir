@@ -1,14 +1,16 @@
 // RUN: attn-opt %s --attn-set-target=arch=sm_90a | attn-translate --attn-to-launch-plan | %python %S/Inputs/compact_plan.py | FileCheck %s
 
-// Where a mask depends on data, its lists are made first: two kernels, and the workspace of two numbers and a state for each block.
+// Where a mask depends on data, its lists are made first: two kernels, and the workspace of four numbers and a state for each block.
 // CHECK: name: "documents"
 // CHECK: module: documents_block_states
 // CHECK-NEXT: module: documents_block_lists
 // CHECK-NEXT: module: documents_forward
+// CHECK-NEXT: module: documents_forward_repair
 // CHECK-NEXT: module: documents_forward.1
 // CHECK-NEXT: variant: aligned
-// CHECK-NEXT:   workspace: {"name": "{{.*}}", "type": "i32", "sizes": [{"dim": [0, 0]}, 1, {"ceildiv": [{"dim": [0, 2]}, 128]}, {"ceildiv": [{"dim": [0, 2]}, 128]}, 2], "zeroed": false}
+// CHECK-NEXT:   workspace: {"name": "{{.*}}", "type": "i32", "sizes": [{"dim": [0, 0]}, 1, {"ceildiv": [{"dim": [0, 2]}, 128]}, {"ceildiv": [{"dim": [0, 2]}, 128]}, 4], "zeroed": false}
 // CHECK-NEXT:   workspace: {"name": "{{.*}}", "type": "i32", "sizes": [{"dim": [0, 0]}, 1, {"ceildiv": [{"dim": [0, 2]}, 128]}, {"ceildiv": [{"dim": [0, 2]}, 128]}], "zeroed": false}
+// CHECK-NEXT:   workspace: {"name": "counter", "type": "i32", "sizes": [1], "zeroed": true}
 // CHECK-NEXT:   launch: 0 documents_block_states grid
 // CHECK:        launch: 1 documents_block_lists grid
 // CHECK:        launch: 2 documents_forward grid

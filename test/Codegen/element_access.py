@@ -39,11 +39,11 @@ int main() {
       else
         expect(value >= 0, "outside something else than an element is read");
     }
-  // A vector that is a broadcast scalar.
+  // A broadcast scalar. The stride of a last dimension of size 1 may be anything, and is not used.
   const double number = 2.5;
-  Tensor<const double, 1> broadcast{&number, {0}, {3}};
+  Tensor<const double, 2> broadcast{&number, {0, 7}, {3, 1}};
   for (int i : edges)
-    expect(load(broadcast, i) == 2.5, "a stride of 0");
+    expect(load(broadcast, i, i) == 2.5, "a stride of 0");
   // No element, and no memory.
   Tensor<const long long, 3> empty{nullptr, {6, 3, 1}, {2, 0, 3}};
   Tensor<const bf16, 1> none{nullptr, {1}, {0}};

@@ -234,8 +234,8 @@ func.func @accumulations_stay(%q: !q, %l: !l, %x: f32) -> tensor<f32> {
 // CHECK: attn.attention %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} : (
 !q = tensor<1x2x?x8xf32>
 !l = tensor<1x2x?xf32>
-func.func @lists_of_constant_mask(%q: !q, %lists: tensor<1x1x?x?x2xi32>) -> !q {
-  %out, %lse = attn.attention %q, %q, %q block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 128)
+func.func @lists_of_constant_mask(%q: !q, %lists: tensor<1x1x?x?x4xi32>) -> !q {
+  %out, %lse = attn.attention %q, %q, %q block_lists(%lists : tensor<1x1x?x?x4xi32>) blocks(128, 128)
     mask(%b: index, %h: index, %i: index, %j: index) {
       %keep = arith.constant true
       attn.yield %keep : i1

@@ -2,9 +2,9 @@
 
 !q = tensor<2x4x300x16xf32>
 !l = tensor<2x4x300xf32>
-func.func @no_blocks(%q: !q, %lists: tensor<2x4x3x3x2xi32>) {
+func.func @no_blocks(%q: !q, %lists: tensor<2x4x3x3x4xi32>) {
   // expected-error @+1 {{expected block_lists and blocks, or neither [A10]}}
-  %out, %lse = attn.attention %q, %q, %q block_lists(%lists : tensor<2x4x3x3x2xi32>)
+  %out, %lse = attn.attention %q, %q, %q block_lists(%lists : tensor<2x4x3x3x4xi32>)
     mask(%b: index, %h: index, %i: index, %j: index) {
       %keep = arith.cmpi eq, %i, %j : index
       attn.yield %keep : i1
@@ -26,9 +26,9 @@ func.func @no_lists(%q: !q) {
 
 !q = tensor<2x4x300x16xf32>
 !l = tensor<2x4x300xf32>
-func.func @no_mask(%q: !q, %lists: tensor<2x4x3x3x2xi32>) {
+func.func @no_mask(%q: !q, %lists: tensor<2x4x3x3x4xi32>) {
   // expected-error @+1 {{expected a mask region where there are block lists [A10]}}
-  %out, %lse = attn.attention %q, %q, %q block_lists(%lists : tensor<2x4x3x3x2xi32>) blocks(128, 128)
+  %out, %lse = attn.attention %q, %q, %q block_lists(%lists : tensor<2x4x3x3x4xi32>) blocks(128, 128)
     : (!q, !q, !q) -> (!q, !l)
   return
 }
@@ -37,9 +37,9 @@ func.func @no_mask(%q: !q, %lists: tensor<2x4x3x3x2xi32>) {
 
 !q = tensor<2x4x300x16xf32>
 !l = tensor<2x4x300xf32>
-func.func @other_blocks(%q: !q, %lists: tensor<1x1x3x3x2xi32>) {
-  // expected-error @+1 {{expected block lists of type 'tensor<1x1x5x3x2xi32>', got 'tensor<1x1x3x3x2xi32>' [A10]}}
-  %out, %lse = attn.attention %q, %q, %q block_lists(%lists : tensor<1x1x3x3x2xi32>) blocks(64, 128)
+func.func @other_blocks(%q: !q, %lists: tensor<1x1x3x3x4xi32>) {
+  // expected-error @+1 {{expected block lists of type 'tensor<1x1x5x3x4xi32>', got 'tensor<1x1x3x3x4xi32>' [A10]}}
+  %out, %lse = attn.attention %q, %q, %q block_lists(%lists : tensor<1x1x3x3x4xi32>) blocks(64, 128)
     mask(%b: index, %h: index, %i: index, %j: index) {
       %keep = arith.cmpi eq, %i, %j : index
       attn.yield %keep : i1
@@ -55,7 +55,7 @@ func.func @one_number(%q: !q) {
   %lists = attn.block_lists %q, %q blocks(128) mask(%b: index, %h: index, %i: index, %j: index) {
     %keep = arith.cmpi eq, %i, %j : index
     attn.yield %keep : i1
-  } : (!q, !q) -> tensor<1x1x?x?x2xi32>
+  } : (!q, !q) -> tensor<1x1x?x?x4xi32>
   return
 }
 
@@ -67,7 +67,7 @@ func.func @odd_blocks(%q: !q) {
   %lists = attn.block_lists %q, %q blocks(128, 72) mask(%b: index, %h: index, %i: index, %j: index) {
     %keep = arith.cmpi eq, %i, %j : index
     attn.yield %keep : i1
-  } : (!q, !q) -> tensor<1x1x?x?x2xi32>
+  } : (!q, !q) -> tensor<1x1x?x?x4xi32>
   return
 }
 
@@ -75,7 +75,7 @@ func.func @odd_blocks(%q: !q) {
 
 !q = tensor<2x4x?x16xf32>
 func.func @lists_type(%q: !q) {
-  // expected-error @+1 {{expected block lists of type 'tensor<1x1x?x?x2xi32>', got 'tensor<1x1x?x?x3xi32>' [BL2]}}
+  // expected-error @+1 {{expected block lists of type 'tensor<1x1x?x?x4xi32>', got 'tensor<1x1x?x?x3xi32>' [BL2]}}
   %lists = attn.block_lists %q, %q blocks(128, 128) mask(%b: index, %h: index, %i: index, %j: index) {
     %keep = arith.cmpi eq, %i, %j : index
     attn.yield %keep : i1
@@ -91,7 +91,7 @@ func.func @mask_of_batch(%q: !q) {
   %lists = attn.block_lists %q, %q blocks(128, 128) mask(%b: index, %h: index, %i: index, %j: index) {
     %keep = arith.cmpi eq, %i, %b : index
     attn.yield %keep : i1
-  } : (!q, !q) -> tensor<1x1x?x?x2xi32>
+  } : (!q, !q) -> tensor<1x1x?x?x4xi32>
   return
 }
 
@@ -103,7 +103,7 @@ func.func @mask_of_head(%q: !q) {
   %lists = attn.block_lists %q, %q blocks(128, 128) mask(%b: index, %h: index, %i: index, %j: index) {
     %keep = arith.cmpi eq, %i, %h : index
     attn.yield %keep : i1
-  } : (!q, !q) -> tensor<2x1x?x?x2xi32>
+  } : (!q, !q) -> tensor<2x1x?x?x4xi32>
   return
 }
 
@@ -112,7 +112,7 @@ func.func @mask_of_head(%q: !q) {
 !q = tensor<2x4x?x16xf32>
 func.func @without_mask(%q: !q) {
   // expected-error @+1 {{expected a mask region [BL1]}}
-  %lists = attn.block_lists %q, %q blocks(128, 128) : (!q, !q) -> tensor<1x1x?x?x2xi32>
+  %lists = attn.block_lists %q, %q blocks(128, 128) : (!q, !q) -> tensor<1x1x?x?x4xi32>
   return
 }
 
@@ -127,7 +127,7 @@ func.func @no_yield_ranges(%q: !q) {
   } ranges(%b: index, %h: index, %begin: index, %end: index) {
     %keep = arith.cmpi eq, %begin, %end : index
     attn.yield %keep : i1
-  } : (!q, !q) -> tensor<1x1x?x?x2xi32>
+  } : (!q, !q) -> tensor<1x1x?x?x4xi32>
   return
 }
 
@@ -135,7 +135,7 @@ func.func @no_yield_ranges(%q: !q) {
 
 !q = tensor<2x4x?x16xf32>
 !l = tensor<2x4x?xf32>
-!lists = tensor<1x1x?x?x2xi32>
+!lists = tensor<1x1x?x?x4xi32>
 func.func @schedule(%q: !q, %lists: !lists) {
   // expected-error @+1 {{expected a block_m and block_n that divide the 64 x 128 of the block lists, got 128 x 64 [O6]}}
   %out, %lse = attn.online_attention forward %q, %q, %q block_lists(%lists : !lists) blocks(64, 128)

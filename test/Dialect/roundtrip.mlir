@@ -302,10 +302,10 @@ func.func @online_gradients(%q: tensor<2x4x?x8xbf16>, %k: tensor<2x2x?x8xbf16>, 
 // CHECK: %lists = attn.block_lists %arg0, %arg1 captures(%arg2 : tensor<?xi32>) blocks(128, 64) mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
 // CHECK: } ranges(%b: index, %h: index, %begin: index, %end: index) {
 // CHECK: attn.yield_ranges visited() masked()
-// CHECK: } {note} : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>) -> tensor<1x1x?x?x2xi32>
-// CHECK: attn.attention %arg0, %arg1, %arg1 captures(%arg2 : tensor<?xi32>) scale(1.000000e+00) block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 64) mask(
-// CHECK: attn.attention_backward %arg0, %arg1, %arg1, %arg0, %lse, %arg0, %lse captures(%arg2 : tensor<?xi32>) block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 64) mask(
-// CHECK: attn.online_attention forward %arg0, %arg1, %arg1 captures(%arg2 : tensor<?xi32>) block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 64) schedule(<block_m = 32, block_n = 64>) splits(%arg3) mask(
+// CHECK: } {note} : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>) -> tensor<1x1x?x?x4xi32>
+// CHECK: attn.attention %arg0, %arg1, %arg1 captures(%arg2 : tensor<?xi32>) scale(1.000000e+00) block_lists(%lists : tensor<1x1x?x?x4xi32>) blocks(128, 64) mask(
+// CHECK: attn.attention_backward %arg0, %arg1, %arg1, %arg0, %lse, %arg0, %lse captures(%arg2 : tensor<?xi32>) block_lists(%lists : tensor<1x1x?x?x4xi32>) blocks(128, 64) mask(
+// CHECK: attn.online_attention forward %arg0, %arg1, %arg1 captures(%arg2 : tensor<?xi32>) block_lists(%lists : tensor<1x1x?x?x4xi32>) blocks(128, 64) schedule(<block_m = 32, block_n = 64>) splits(%arg3) mask(
 func.func @block_lists(%q: tensor<2x4x?x8xbf16>, %k: tensor<2x2x?x8xbf16>, %ids: tensor<?xi32>, %parts: index) {
   %lists = attn.block_lists %q, %k captures(%ids : tensor<?xi32>) blocks(128, 64)
     mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
@@ -314,22 +314,22 @@ func.func @block_lists(%q: tensor<2x4x?x8xbf16>, %k: tensor<2x2x?x8xbf16>, %ids:
       attn.yield %keep : i1
     } ranges(%b: index, %h: index, %begin: index, %end: index) {
       attn.yield_ranges visited() masked()
-    } {note} : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>) -> tensor<1x1x?x?x2xi32>
+    } {note} : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>) -> tensor<1x1x?x?x4xi32>
   %out, %lse = attn.attention %q, %k, %k captures(%ids : tensor<?xi32>) scale(1.0)
-    block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 64)
+    block_lists(%lists : tensor<1x1x?x?x4xi32>) blocks(128, 64)
     mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
       %keep = arith.cmpi slt, %q_idx, %kv_idx : index
       attn.yield %keep : i1
     } : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x2x?x8xbf16>) -> (tensor<2x4x?x8xbf16>, tensor<2x4x?xf32>)
   %d:3 = attn.attention_backward %q, %k, %k, %q, %lse, %q, %lse captures(%ids : tensor<?xi32>)
-    block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 64)
+    block_lists(%lists : tensor<1x1x?x?x4xi32>) blocks(128, 64)
     mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
       %keep = arith.cmpi slt, %q_idx, %kv_idx : index
       attn.yield %keep : i1
     } : (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x4x?x8xbf16>, tensor<2x4x?xf32>,
          tensor<2x4x?x8xbf16>, tensor<2x4x?xf32>) -> (tensor<2x4x?x8xbf16>, tensor<2x2x?x8xbf16>, tensor<2x2x?x8xbf16>)
   %o:2 = attn.online_attention forward %q, %k, %k captures(%ids : tensor<?xi32>)
-    block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(128, 64) schedule(<block_m = 32, block_n = 64>) splits(%parts)
+    block_lists(%lists : tensor<1x1x?x?x4xi32>) blocks(128, 64) schedule(<block_m = 32, block_n = 64>) splits(%parts)
     mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
       %keep = arith.cmpi slt, %q_idx, %kv_idx : index
       attn.yield %keep : i1

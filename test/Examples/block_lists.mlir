@@ -13,7 +13,7 @@
 !q = tensor<?x2x?x64xf32>
 !lse = tensor<?x2x?xf32>
 !documents = tensor<?x?xi32>
-!lists = tensor<?x1x?x?x2xi32>
+!lists = tensor<?x1x?x?x4xi32>
 
 // Only the lengths of queries and keys matter. The mask does not use %h: one list is for all heads.
 func.func @make_lists(%q: !q, %k: !q, %documents: !documents) -> !lists {

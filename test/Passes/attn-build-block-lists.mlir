@@ -7,13 +7,13 @@
 // CHECK-LABEL: func @documents
 // CHECK-SAME: (%[[Q:.*]]: tensor<?x4x200x8xf32>, %[[IDS:.*]]: tensor<?x?xi32>,
 // CHECK: %[[LISTS:.*]] = attn.block_lists %[[Q]], %[[Q]] captures(%[[IDS]] : tensor<?x?xi32>) blocks(128, 128) mask(
-// CHECK: -> tensor<?x1x2x2x2xi32>
-// CHECK: attn.attention %[[Q]], %[[Q]], %[[Q]] captures(%{{.*}} : f32, %[[IDS]] : tensor<?x?xi32>) block_lists(%[[LISTS]] : tensor<?x1x2x2x2xi32>) blocks(128, 128) score(
+// CHECK: -> tensor<?x1x2x2x4xi32>
+// CHECK: attn.attention %[[Q]], %[[Q]], %[[Q]] captures(%{{.*}} : f32, %[[IDS]] : tensor<?x?xi32>) block_lists(%[[LISTS]] : tensor<?x1x2x2x4xi32>) blocks(128, 128) score(
 // CHECK: %[[AGAIN:.*]] = attn.block_lists
 // CHECK: attn.attention_backward {{.*}} block_lists(%[[AGAIN]] :
 // SIZES-LABEL: func @documents
 // SIZES: attn.block_lists {{.*}} blocks(64, 128)
-// SIZES: -> tensor<?x1x4x2x2xi32>
+// SIZES: -> tensor<?x1x4x2x4xi32>
 // CSE-LABEL: func @documents
 // CSE: attn.block_lists
 // CSE-NOT: = attn.block_lists

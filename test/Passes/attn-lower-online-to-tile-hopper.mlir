@@ -207,3 +207,50 @@ func.func @half(%q: !h, %k: !h, %v: !h) -> (!h, !l) {
   %out, %lse = attn.attention %q, %k, %v : (!h, !h, !h) -> (!h, !l)
   return %out, %lse : !h, !l
 }
+
+// -----
+
+// Block lists: partial blocks in one loop, full ones in another, and each reads where the next one is before it waits for a tile. The
+// last block is one of the first loop where the keys do not fill it. Tiles divide the blocks, so of 192 queries there is none.
+!h = tensor<?x16x?x64xf16>
+!l = tensor<?x16x?xf32>
+!lists = tensor<?x1x?x?x4xi32>
+// CHECK-LABEL: func @listed(
+// CHECK:      gpu.launch_func @listed_forward::@listed_forward
+// CHECK:      gpu.launch_func @listed_forward_repair::@listed_forward_repair
+// CHECK-LABEL: gpu.func @listed_forward(
+// CHECK-SAME: warps = 12
+// CHECK:      attn_tile.warp_specialize
+// CHECK:        memref.load {{.*}}, %c1{{[_0-9]*}}] : memref<?x1x?x?x4xi32
+// CHECK:        memref.load {{.*}}, %c1{{[_0-9]*}}] : memref<?x1x?x?x4xi32
+// CHECK:        memref.load {{.*}}, %c0{{[_0-9]*}}] : memref<?x1x?x?x4xi32
+// CHECK:        scf.while
+// CHECK:          memref.load {{.*}}, %c0{{[_0-9]*}}] : memref<?x1x?x?x4xi32
+// CHECK:          attn_tile.pipeline_wait %keys
+// CHECK:          arith.cmpi eq, {{.*}} : i32
+// CHECK:          row_reduce max
+// CHECK:        scf.while
+// CHECK:          memref.load {{.*}}, %c1{{[_0-9]*}}] : memref<?x1x?x?x4xi32
+// CHECK:          attn_tile.pipeline_wait %keys
+// CHECK-NOT:      arith.cmpi eq, {{.*}} : i32
+// CHECK:          attn_tile.pipeline_release %values
+// CHECK:      } producer
+// CHECK:        scf.while
+// CHECK:          memref.load {{.*}}, %c0{{[_0-9]*}}] : memref<?x1x?x?x4xi32
+// CHECK:          attn_tile.pipeline_acquire %keys
+// CHECK:        scf.while
+// CHECK:          memref.load {{.*}}, %c1{{[_0-9]*}}] : memref<?x1x?x?x4xi32
+// CHECK:          attn_tile.pipeline_acquire %keys
+// The kernel that repairs takes the lists, too.
+// CHECK-LABEL: gpu.func @listed_forward_repair(
+// CHECK:      memref.load {{.*}} : memref<?x1x?x?x4xi32
+func.func @listed(%q: !h, %k: !h, %v: !h, %ids: tensor<?x?xi32>, %lists: !lists) -> (!h, !l) {
+  %out, %lse = attn.attention %q, %k, %v captures(%ids : tensor<?x?xi32>) block_lists(%lists : !lists) blocks(128, 128)
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %of_query = tensor.extract %ids[%b, %q_idx] : tensor<?x?xi32>
+      %of_key = tensor.extract %ids[%b, %kv_idx] : tensor<?x?xi32>
+      %same = arith.cmpi eq, %of_query, %of_key : i32
+      attn.yield %same : i1
+    } : (!h, !h, !h) -> (!h, !l)
+  return %out, %lse : !h, !l
+}

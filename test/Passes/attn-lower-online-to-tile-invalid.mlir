@@ -23,9 +23,9 @@ func.func @merge(%a: !t, %la: !l) -> !t {
 // Parts divide ranges, which block lists have none of.
 !t = tensor<1x1x?x64xbf16>
 !p = tensor<3x1x1x?x64xf32>
-func.func @listed_parts(%q: !t, %lists: tensor<1x1x?x?x2xi32>) -> !p {
+func.func @listed_parts(%q: !t, %lists: tensor<1x1x?x?x4xi32>) -> !p {
   // expected-error @below {{expected no block lists where the keys are computed in parts on a GPU; compile with kv_splits = 1 or without block lists}}
-  %outs, %lses = attn.online_attention forward %q, %q, %q block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(64, 64)
+  %outs, %lses = attn.online_attention forward %q, %q, %q block_lists(%lists : tensor<1x1x?x?x4xi32>) blocks(64, 64)
     schedule(<block_m = 64, block_n = 64, kv_splits = 3, warps = 4>)
     mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
       %keep = arith.cmpi sle, %kv_idx, %q_idx : index

@@ -387,9 +387,9 @@ func.func @limit(%q: !t, %limit: tensor<i64>) -> !t {
 // Block lists: one block of threads evaluates a block of the mask and votes, then a thread a block searches its row and column.
 !q = tensor<?x2x?x64xbf16>
 !l = tensor<?x2x?xf32>
-!lists = tensor<?x1x?x?x2xi32>
+!lists = tensor<?x1x?x?x4xi32>
 // CHECK-LABEL: func @listed(
-// CHECK: %[[LISTS:.*]] = memref.alloc({{.*}}) : memref<?x1x?x?x2xi32>
+// CHECK: %[[LISTS:.*]] = memref.alloc({{.*}}) : memref<?x1x?x?x4xi32>
 // CHECK: %[[STATES:.*]] = memref.alloc({{.*}}) : memref<?x1x?x?xi32>
 // CHECK: gpu.launch_func @listed_block_states::@listed_block_states
 // CHECK: gpu.launch_func @listed_block_lists::@listed_block_lists
@@ -403,19 +403,26 @@ func.func @limit(%q: !t, %limit: tensor<i64>) -> !t {
 // CHECK: memref.store
 // CHECK-LABEL: gpu.func @listed_block_lists(
 // CHECK: scf.while
-// CHECK: memref.store {{.*}}, %{{.*}}, %c0{{.*}}] : memref<?x1x?x?x2xi32
+// CHECK: memref.store {{.*}}, %{{.*}}, %c0{{.*}}] : memref<?x1x?x?x4xi32
 // CHECK: scf.while
-// CHECK: memref.store {{.*}}, %c1{{.*}}] : memref<?x1x?x?x2xi32
-// The loop of the forward carries the entry that its block was found by, and reads the next one before it works on the block.
+// CHECK: memref.store {{.*}}, %c1{{.*}}] : memref<?x1x?x?x4xi32
+// CHECK: scf.while
+// CHECK: memref.store {{.*}}, %c2{{.*}}] : memref<?x1x?x?x4xi32
+// CHECK: scf.while
+// CHECK: memref.store {{.*}}, %c3{{.*}}] : memref<?x1x?x?x4xi32
+// The loop of the forward carries of which kind its block is, and finds the next one before it works on the block.
 // CHECK-LABEL: gpu.func @listed_forward(
-// CHECK: memref.load {{.*}} : memref<?x1x?x?x2xi32
-// CHECK: scf.while (%[[AT:.*]] = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) : (index, index, index) -> (index, index, index) {
+// CHECK: memref.load {{.*}}, %c0{{.*}}] : memref<?x1x?x?x4xi32
+// CHECK: memref.load {{.*}}, %c1{{.*}}] : memref<?x1x?x?x4xi32
+// CHECK: scf.while (%[[AT:.*]] = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) : (index, index, i1) -> (index, index, i1) {
 // CHECK: } do {
-// CHECK: ^bb0(%[[AT:.*]]: index, %{{.*}}: index, %[[ENTRY:.*]]: index):
-// CHECK: memref.load {{.*}} : memref<?x1x?x?x2xi32
-// CHECK: %[[BIT:.*]] = arith.remsi %[[ENTRY]],
-// CHECK: %[[FULL:.*]] = arith.cmpi eq, %[[BIT]],
-// CHECK: %[[MASKED:.*]] = arith.xori %[[FULL]],
+// CHECK: ^bb0(%[[AT:.*]]: index, %{{.*}}: index, %[[MASKED:.*]]: i1):
+// CHECK: memref.load {{.*}} : memref<?x1x?x?x4xi32
+// CHECK: %[[PARTIAL:.*]] = arith.maxsi
+// CHECK: memref.load {{.*}} : memref<?x1x?x?x4xi32
+// CHECK: %[[FULL:.*]] = arith.maxsi
+// CHECK: %[[NEXT:.*]] = arith.minsi %[[PARTIAL]], %[[FULL]]
+// CHECK: %[[NEXT_MASKED:.*]] = arith.cmpi slt, %[[PARTIAL]], %[[FULL]]
 // CHECK: attn_tile.copy_wait
 // CHECK: scf.if %[[MASKED]] {
 func.func @listed(%q: !q, %ids: tensor<?x?xi32>) -> !q {
@@ -639,18 +646,16 @@ func.func @deterministic(%q: !q, %k: !k, %lse: !l) -> (!q, !k, !k) {
 // Each of the two walks the block lists its way: dq the rows, dkdv the columns.
 !q = tensor<?x2x?x64xbf16>
 !l = tensor<?x2x?xf32>
-!lists = tensor<?x1x?x?x2xi32>
+!lists = tensor<?x1x?x?x4xi32>
 // CHECK-LABEL: gpu.func @deterministic_lists_dq(
-// CHECK: memref.load %arg4[%{{[^,]*}}, %c0{{[^,]*}}, %[[ROW:[^,]*]], %{{[^,]*}}, %c0{{[_0-9]*}}] : memref<?x1x?x?x2xi32
+// CHECK: memref.load %arg4[%{{[^,]*}}, %c0{{[^,]*}}, %[[ROW:[^,]*]], %{{[^,]*}}, %c0{{[_0-9]*}}] : memref<?x1x?x?x4xi32
 // CHECK: scf.while
-// CHECK: memref.load %arg4[%{{[^,]*}}, %c0{{[^,]*}}, %[[ROW]], %{{[^,]*}}, %c0{{[_0-9]*}}] : memref<?x1x?x?x2xi32
-// CHECK: arith.xori
+// CHECK: memref.load %arg4[%{{[^,]*}}, %c0{{[^,]*}}, %[[ROW]], %{{[^,]*}}, %c1{{[_0-9]*}}] : memref<?x1x?x?x4xi32
 // CHECK: attn_tile.mma mma_sync %d_query_sum
 // CHECK-LABEL: gpu.func @deterministic_lists_dkdv(
-// CHECK: memref.load %arg4[%{{[^,]*}}, %c0{{[^,]*}}, %{{[^,]*}}, %[[COLUMN:[^,]*]], %c1{{[_0-9]*}}] : memref<?x1x?x?x2xi32
+// CHECK: memref.load %arg4[%{{[^,]*}}, %c0{{[^,]*}}, %{{[^,]*}}, %[[COLUMN:[^,]*]], %c2{{[_0-9]*}}] : memref<?x1x?x?x4xi32
 // CHECK: scf.while
-// CHECK: memref.load %arg4[%{{[^,]*}}, %c0{{[^,]*}}, %{{[^,]*}}, %[[COLUMN]], %c1{{[_0-9]*}}] : memref<?x1x?x?x2xi32
-// CHECK: arith.xori
+// CHECK: memref.load %arg4[%{{[^,]*}}, %c0{{[^,]*}}, %{{[^,]*}}, %[[COLUMN]], %c3{{[_0-9]*}}] : memref<?x1x?x?x4xi32
 // CHECK: attn_tile.mma mma_sync %d_value_sum
 func.func @deterministic_lists(%q: !q, %lse: !l, %ids: tensor<?x?xi32>, %lists: !lists) -> (!q, !q, !q) {
   %dq = attn.online_attention dq %q, %q, %q, %lse, %lse, %q captures(%ids : tensor<?x?xi32>) block_lists(%lists : !lists)

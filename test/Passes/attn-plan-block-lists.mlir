@@ -5,7 +5,7 @@
 // is given the ranges of its mask.
 !q = tensor<1x2x?x64xf32>
 !l = tensor<1x2x?xf32>
-!lists = tensor<1x1x?x?x2xi32>
+!lists = tensor<1x1x?x?x4xi32>
 
 module attributes {attn.target = #attn.target<arch = x86_64_v3, vector_bits = 256, vector_registers = 16, l2_bytes = 2097152>} {
 
@@ -22,12 +22,12 @@ func.func @make(%q: !q) -> !lists {
 }
 
 // CHECK-LABEL: func @use(
-// CHECK-SAME: %[[LISTS:[^,]*]]: tensor<1x1x?x?x2xi32>)
-// CHECK: forward {{.*}} block_lists(%[[LISTS]] : tensor<1x1x?x?x2xi32>) blocks(64, 64) schedule(<block_m = 64, block_n = 64,
+// CHECK-SAME: %[[LISTS:[^,]*]]: tensor<1x1x?x?x4xi32>)
+// CHECK: forward {{.*}} block_lists(%[[LISTS]] : tensor<1x1x?x?x4xi32>) blocks(64, 64) schedule(<block_m = 64, block_n = 64,
 // CHECK-LABEL: func @use_backward(
-// CHECK-SAME: %{{[^,]*}}: tensor<1x2x?x64xf32>, %[[LISTS:[^,]*]]: tensor<1x1x?x?x2xi32>,
-// CHECK: dq {{.*}} block_lists(%[[LISTS]] : tensor<1x1x?x?x2xi32>) blocks(64, 64) schedule(<block_m = 64, block_n = 64,
-// CHECK: dkdv {{.*}} block_lists(%[[LISTS]] : tensor<1x1x?x?x2xi32>) blocks(64, 64) schedule(<block_m = 64, block_n = 64,
+// CHECK-SAME: %{{[^,]*}}: tensor<1x2x?x64xf32>, %[[LISTS:[^,]*]]: tensor<1x1x?x?x4xi32>,
+// CHECK: dq {{.*}} block_lists(%[[LISTS]] : tensor<1x1x?x?x4xi32>) blocks(64, 64) schedule(<block_m = 64, block_n = 64,
+// CHECK: dkdv {{.*}} block_lists(%[[LISTS]] : tensor<1x1x?x?x4xi32>) blocks(64, 64) schedule(<block_m = 64, block_n = 64,
 // REMARK: remark: [Missed] schedule {{.*}} Reason="does not divide the 64 x 64 of the block lists", Remark="block_m = 64, block_n = 128"
 func.func @use(%q: !q, %lists: !lists) -> (!q, !l) {
   %out, %lse = attn.attention %q, %q, %q block_lists(%lists : !lists) blocks(64, 64)

@@ -86,9 +86,9 @@ func.func @not_differentiated(%q: !q, %lse: !l) {
 !q = tensor<1x1x?x8xf32>
 !l = tensor<1x1x?xf32>
 module attributes {attn.target = #attn.target<arch = x86_64_v4, vector_bits = 1024, vector_registers = 32>} {
-func.func @small_blocks(%q: !q, %lists: tensor<1x1x?x?x2xi32>) {
+func.func @small_blocks(%q: !q, %lists: tensor<1x1x?x?x4xi32>) {
   // expected-error @+1 {{a tile of block_m = 64 and block_n = 8 does not divide the 16 x 16 of the block lists; use lists of 128 x 128, or tiles that divide theirs}}
-  attn.attention %q, %q, %q block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(16, 16)
+  attn.attention %q, %q, %q block_lists(%lists : tensor<1x1x?x?x4xi32>) blocks(16, 16)
     mask(%b: index, %h: index, %i: index, %j: index) {
       %keep = arith.cmpi eq, %i, %j : index
       attn.yield %keep : i1
@@ -102,9 +102,9 @@ func.func @small_blocks(%q: !q, %lists: tensor<1x1x?x?x2xi32>) {
 !q = tensor<1x1x?x64xbf16>
 !l = tensor<1x1x?xf32>
 module attributes {attn.target = #attn.target<arch = sm_90a, multiprocessors = 132, max_shared_memory = 232448>} {
-func.func @small_blocks_of_gpu(%q: !q, %lists: tensor<1x1x?x?x2xi32>) {
+func.func @small_blocks_of_gpu(%q: !q, %lists: tensor<1x1x?x?x4xi32>) {
   // expected-error @+1 {{does not divide the 16 x 16 of the block lists; choose a smaller head_dim or value_dim, or larger blocks of the block lists}}
-  attn.attention %q, %q, %q block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(16, 16)
+  attn.attention %q, %q, %q block_lists(%lists : tensor<1x1x?x?x4xi32>) blocks(16, 16)
     mask(%b: index, %h: index, %i: index, %j: index) {
       %keep = arith.cmpi eq, %i, %j : index
       attn.yield %keep : i1

@@ -87,8 +87,8 @@ func.func @window(%q: tensor<?x32x?x64xbf16>, %k: tensor<?x8x?x64xbf16>) -> tens
 // CHECK-NOT: attn.merge
 // CHECK: return
 module attributes {attn.target = #attn.target<arch = sm_90a, multiprocessors = 132, max_shared_memory = 232448>} {
-func.func @listed(%q: tensor<?x32x?x64xbf16>, %k: tensor<?x8x?x64xbf16>, %lists: tensor<1x1x?x?x2xi32>) -> tensor<?x32x?x64xbf16> {
-  %out, %lse = attn.online_attention forward %q, %k, %k block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(64, 64)
+func.func @listed(%q: tensor<?x32x?x64xbf16>, %k: tensor<?x8x?x64xbf16>, %lists: tensor<1x1x?x?x4xi32>) -> tensor<?x32x?x64xbf16> {
+  %out, %lse = attn.online_attention forward %q, %k, %k block_lists(%lists : tensor<1x1x?x?x4xi32>) blocks(64, 64)
     schedule(<block_m = 64, block_n = 64, warps = 4, blocks_per_multiprocessor = 3>)
     mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
       %keep = arith.cmpi sle, %kv_idx, %q_idx : index

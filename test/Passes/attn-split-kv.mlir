@@ -59,10 +59,10 @@ func.func @decode(%q: tensor<1x2x1x8xf32>, %k: tensor<1x2x4096x8xf32>) -> tensor
 
 // Block lists go along.
 // CHECK-LABEL: func @listed(
-// CHECK: forward {{.*}} block_lists(%{{.*}} : tensor<1x1x?x?x2xi32>) blocks(64, 128) schedule(<block_m = 16, block_n = 32, kv_splits = 3>) mask(
+// CHECK: forward {{.*}} block_lists(%{{.*}} : tensor<1x1x?x?x4xi32>) blocks(64, 128) schedule(<block_m = 16, block_n = 32, kv_splits = 3>) mask(
 // CHECK: attn.merge
-func.func @listed(%q: !q, %lists: tensor<1x1x?x?x2xi32>) -> !q {
-  %out, %lse = attn.online_attention forward %q, %q, %q block_lists(%lists : tensor<1x1x?x?x2xi32>) blocks(64, 128)
+func.func @listed(%q: !q, %lists: tensor<1x1x?x?x4xi32>) -> !q {
+  %out, %lse = attn.online_attention forward %q, %q, %q block_lists(%lists : tensor<1x1x?x?x4xi32>) blocks(64, 128)
     schedule(<block_m = 16, block_n = 32>)
     mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
       %keep = arith.cmpi sle, %kv_idx, %q_idx : index

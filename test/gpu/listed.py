@@ -18,7 +18,7 @@ class ListedMask:
     per_head: bool = False
 
     def lists_type(self):
-        return f"tensor<{'?' if self.per_batch else 1}x{'?' if self.per_head else 1}x?x?x2xi32>"
+        return f"tensor<{'?' if self.per_batch else 1}x{'?' if self.per_head else 1}x?x?x4xi32>"
 
     def keep(self, table, batch, heads, q_len, kv_len):
         """(batch, heads, q_len, kv_len) of bool."""
@@ -115,17 +115,18 @@ def expected_lists(keep, blocks, per_batch=True, per_head=False):
         keep = keep[:, :1]
     m, n = blocks
     rows, columns = -(-keep.shape[2] // m), -(-keep.shape[3] // n)
-    lists = np.empty((*keep.shape[:2], rows, columns, 2), np.int32)
+    lists = np.empty((*keep.shape[:2], rows, columns, 4), np.int32)
     for b, h in np.ndindex(*keep.shape[:2]):
         state = np.empty((rows, columns), np.int32)
         for i, j in np.ndindex(rows, columns):
             block = keep[b, h, i * m : (i + 1) * m, j * n : (j + 1) * n]
             state[i, j] = 2 if block.all() else 1 if block.any() else 0
-        for channel, states in ((0, state), (1, state.T)):
+        for along_column, states in ((False, state), (True, state.T)):
             for line, of_line in enumerate(states):
-                entry = 2 * len(of_line)
+                following = [len(of_line)] * 2  # the next partial block, the next full one
                 for block in reversed(range(len(of_line))):
                     if of_line[block]:
-                        entry = 2 * block + (of_line[block] == 2)
-                    lists[(b, h, *((line, block) if channel == 0 else (block, line)), channel)] = entry
+                        following[of_line[block] - 1] = block
+                    place = (block, line) if along_column else (line, block)
+                    lists[b, h, *place, 2 * along_column : 2 * along_column + 2] = following
     return lists

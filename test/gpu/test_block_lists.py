@@ -19,7 +19,7 @@ def bits(x):
 def make_call(mask, type, q_heads, kv_heads, head_dim, q_len, kv_len, seed=0):
     rng = np.random.default_rng(seed)
     generator = torch.Generator(DEVICE).manual_seed(seed)
-    dtype = {"bf16": torch.bfloat16, "f32": torch.float32}[type]
+    dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[type]
 
     def normal(heads, length):
         return torch.randn((2, heads, length, head_dim), generator=generator, device=DEVICE).to(dtype)
@@ -84,11 +84,87 @@ def test_obeyed():
     mask = MASKS["documents"]
     listed = compile_text(make_text(mask, "bf16", 4, 2, 64), entry="listed")
     tensors, _, gradients = make_call(mask, "bf16", 4, 2, 64, 300, 300)
-    none = torch.full((2, 1, 3, 3, 2), 6, dtype=torch.int32, device=DEVICE)
+    none = torch.full((2, 1, 3, 3, 4), 3, dtype=torch.int32, device=DEVICE)
     out, lse = listed(*tensors, none)
     assert not out.any() and torch.isneginf(lse).all()
     with pytest.raises(ValueError, match="rounded up"):
         listed(*tensors, none[:, :, :2])
+
+
+hopper = pytest.mark.skipif(
+    torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0), reason="for sm_90a"
+)
+
+
+def expect_right(tensors, keep, got, what):
+    """Against f64, within what rounding probabilities and the output to 16 bits explains."""
+    q, k, v = (x.double() for x in tensors[:3])
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    keep = torch.from_numpy(keep.copy()).to(q.device)
+    scores = torch.where(keep, q @ k.mT * q.shape[3] ** -0.5, -torch.inf)
+    lse = scores.logsumexp(-1)
+    out = torch.where(keep, (scores - torch.where(lse.isneginf(), 0.0, lse)[..., None]).exp(), 0.0) @ v
+    assert torch.equal(got[1].isneginf(), lse.isneginf()), what
+    assert not got[0][lse.isneginf()].any(), what
+    torch.testing.assert_close(got[1].double(), lse, rtol=2e-6, atol=2e-6, msg=what)
+    torch.testing.assert_close(got[0].double(), out, rtol=2**-7, atol=2**-7, msg=what)
+
+
+@hopper
+@pytest.mark.parametrize(
+    "name,type,head_dim,blocks",
+    [(name, "bf16", head_dim, (128, 128)) for name in MASKS for head_dim in (64, 128, 256)]
+    + [("documents", "f16", 128, (128, 128)), ("causal_documents", "bf16", 128, (256, 256)), ("sparse", "bf16", 64, (384, 128))],
+)
+def test_hopper(name, type, head_dim, blocks):
+    """Any lengths, one set of lists for several calls, each of which has the same bits; rows and tiles without a key."""
+    mask = MASKS[name]
+    text = make_text(mask, type, 4, 2, head_dim, blocks)
+    make = compile_text(text, entry="make_lists")
+    listed = compile_text(text, entry="listed", family="hopper")
+    for seed, (q_len, kv_len) in enumerate((*LENGTHS, (256, 256), (640, 640), (1300, 1411))):
+        tensors, keep, _ = make_call(mask, type, 4, 2, head_dim, q_len, kv_len, seed)
+        lists = make(*tensors[:2], tensors[3])
+        out = torch.full_like(tensors[0], torch.nan), torch.full(tensors[0].shape[:3], torch.nan, device=DEVICE)
+        listed(*tensors, lists, out=out)
+        expect_right(tensors, keep, out, f"{q_len} x {kv_len}")
+        for _ in range(4):
+            assert all(torch.equal(bits(x), bits(y)) for x, y in zip(listed(*tensors, lists), out)), (q_len, kv_len)
+
+
+@hopper
+@pytest.mark.parametrize("head_dim", (64, 128))
+def test_hopper_full(head_dim):
+    """Lists that call every block full: what it is without a mask, also where the keys do not fill the last block."""
+    mask = MASKS["documents"]
+    text = make_text(mask, "bf16", 4, 2, head_dim)
+    make, listed = (compile_text(text, entry=entry) for entry in ("make_lists", "listed"))
+    for q_len, kv_len in (*LENGTHS, (1536, 1536), (1536, 1600)):
+        tensors, keep, _ = make_call(mask, "bf16", 4, 2, head_dim, q_len, kv_len)
+        tensors[3].zero_()
+        lists = make(*tensors[:2], tensors[3])
+        blocks = torch.arange(lists.shape[3], dtype=torch.int32, device=DEVICE)
+        assert (lists[..., 1] == blocks).all() and (lists[..., 0] == len(blocks)).all()
+        expect_right(tensors, np.ones_like(keep), listed(*tensors, lists), f"{q_len} x {kv_len}")
+
+
+@hopper
+def test_hopper_outgrown():
+    """The kernel that repairs walks the lists, too: scores of full blocks that exceed those of the partial ones by far, and
+    infinities in values of dropped pairs."""
+    mask = MASKS["documents"]
+    text = make_text(mask, "bf16", 4, 2, 128)
+    make, listed = (compile_text(text, entry=entry) for entry in ("make_lists", "listed"))
+    (q, k, v, table), keep, _ = make_call(mask, "bf16", 4, 2, 128, 1000, 1000)
+    table[:] = (torch.arange(1000, device=DEVICE) // 450).to(torch.int32)
+    q[..., 0], k[..., 0] = 16, 0
+    k[:, :, 200:220, 0] = 100
+    keep = (table[:, None, :, None] == table[:, None, None, :]).expand(keep.shape).cpu().numpy()
+    lists = make(q, k, table)
+    expect_right((q, k, v), keep, listed(q, k, v, table, lists), "jump")
+    v[:, :, 950] = torch.inf
+    out, lse = listed(q, k, v, table, lists)
+    assert out[:, :, :900].isfinite().all() and (out[:, :, 900:] == torch.inf).all() and lse.isfinite().all()
 
 
 @pytest.mark.alone

@@ -340,9 +340,27 @@ TEST_F(ChooseScheduleTest, TakesTheFastestHopperTileThatFits) {
     for (int64_t valueDim : {headDim, int64_t(1), int64_t(256)})
       tile(headDim, valueDim);
 
-  ShapeClass shape = makeShape(KernelKind::forward);
+  ShapeClass shape = makeShape(KernelKind::forward, 64, 64);
   shape.elementBits = 16;
   ScheduleOverrides overrides;
+  // Tiles divide the blocks of block lists.
+  auto listed = [&](int64_t listBlockM, int64_t listBlockN) {
+    overrides.listBlockM = listBlockM;
+    overrides.listBlockN = listBlockN;
+    ScheduleAttr schedule = choose(shape, gpu, overrides).schedule;
+    EXPECT_EQ(schedule.getFamily(), ScheduleFamily::hopper);
+    return std::tuple(schedule.getBlockM(), schedule.getBlockN());
+  };
+  EXPECT_EQ(listed(128, 128), std::tuple(128, 128));
+  EXPECT_EQ(listed(256, 64), std::tuple(128, 64));
+  EXPECT_EQ(listed(384, 128), std::tuple(192, 128));
+  shape = makeShape(KernelKind::forward, 256, 256);
+  shape.elementBits = 16;
+  EXPECT_EQ(listed(128, 128), std::tuple(128, 64));
+
+  shape = makeShape(KernelKind::forward);
+  shape.elementBits = 16;
+  overrides = {};
   overrides.exactMaximum = true;
   EXPECT_FALSE(choose(shape, gpu, overrides).schedule.getFixedMaximum());
   overrides.blockM = 128;
@@ -382,13 +400,18 @@ TEST_F(ChooseScheduleTest, RefusesHopperKernelsThatCannotBe) {
   expectRefused(plain, overrides,
                 "the tensor memory accelerator needs bases and strides of a multiple of 16 bytes");
   overrides = {};
-  overrides.listBlockM = overrides.listBlockN = 128;
-  expectRefused(plain, overrides, "it has no loop over block lists");
-  overrides = {};
   overrides.splitsKeys = true;
   expectRefused(plain, overrides, "it does not compute keys in parts");
 
   TargetAttr gpu = getNamedTarget(&context, Arch::sm_90a);
+  overrides = {};
+  overrides.listBlockM = 64;
+  overrides.listBlockN = 128;
+  EXPECT_EQ(choose(plain, gpu, overrides).schedule.getFamily(), ScheduleFamily::portable);
+  overrides.family = ScheduleFamily::hopper;
+  EXPECT_EQ(chooseError(plain, gpu, overrides),
+            "has no kernel of the hopper family: does not divide the 64 x 128 of the block lists; compile "
+            "with family = auto or portable");
   overrides = {};
   overrides.family = ScheduleFamily::hopper;
   overrides.blockM = 96;

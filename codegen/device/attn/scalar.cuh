@@ -346,7 +346,8 @@ __device__ __forceinline__ T load(const Tensor<T, Rank> &tensor, Indices... indi
   const T *address = is_empty ? reinterpret_cast<const T *>(&kNothing) : tensor.data;
 #pragma unroll
   for (int i = 0; i < Rank; ++i)
-    address += min(uint32(positions[i]), uint32(is_empty ? 0 : tensor.sizes[i] - 1)) * tensor.strides[i];
+    address += min(uint32(positions[i]), uint32(is_empty ? 0 : tensor.sizes[i] - 1)) *
+               (i + 1 == Rank ? 1 : tensor.strides[i]);
   return *address;
 }
 
