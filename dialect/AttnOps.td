@@ -515,16 +515,19 @@ def Attn_YieldRangesOp : Attn_Op<"yield_ranges", [
   let description = [{
     See `attn.online_attention`. A range `%begin to %end` is half-open, of index type; each list may be empty.
 
+    *Inexact* are ranges that a streamed block may meet and be empty, or full, all the same. A lowering for a CPU evaluates
+    the mask of such a block until it finds a pair that is kept, and skips the block if there is none.
+
     Constraints:
     - (R1) there are as many ends as begins, visited and masked.
 
     Example: `attn.yield_ranges visited(%c0 to %sink, %first to %end) masked(%sink to %last)`
   }];
   let arguments = (ins Variadic<Index>:$visited_begins, Variadic<Index>:$visited_ends,
-                       Variadic<Index>:$masked_begins, Variadic<Index>:$masked_ends);
+                       Variadic<Index>:$masked_begins, Variadic<Index>:$masked_ends, UnitAttr:$inexact);
   let assemblyFormat = [{
-    `visited` `` custom<Ranges>($visited_begins, $visited_ends) `masked` `` custom<Ranges>($masked_begins, $masked_ends)
-    attr-dict
+    (`inexact` $inexact^)? `visited` `` custom<Ranges>($visited_begins, $visited_ends)
+    `masked` `` custom<Ranges>($masked_begins, $masked_ends) attr-dict
   }];
   let hasVerifier = 1;
 }

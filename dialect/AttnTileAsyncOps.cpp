@@ -60,12 +60,17 @@ LogicalResult WarpSpecializeOp::verify() {
     return registers >= 24 && registers <= 256 && registers % kRegisterUnit == 0;
   };
   int64_t threads = kWarpgroupThreads * (consumers + 1);
-  int64_t available = kRegistersOfBlock / threads / kRegisterUnit * kRegisterUnit * (consumers + 1);
-  int64_t needed = consumers * getConsumerRegisters() + getProducerRegisters();
-  if (!isNumber(getConsumerRegisters()) || !isNumber(getProducerRegisters()) || needed > available)
+  int64_t launched = kRegistersOfBlock / threads / kRegisterUnit * kRegisterUnit;
+  int64_t consumer = getConsumerRegisters(), producer = getProducerRegisters();
+  int64_t available = launched * (consumers + 1), needed = consumers * consumer + producer;
+  if (!isNumber(consumer) || !isNumber(producer) || needed > available)
     return emitOpError("expected registers that are multiples of 8 from 24 to 256 and at most ")
-           << available << " in a thread of each warpgroup together, got " << getConsumerRegisters()
-           << " and " << getProducerRegisters() << ", together " << needed << " [WS2]";
+           << available << " in a thread of each warpgroup together, got " << consumer << " and " << producer
+           << ", together " << needed << " [WS2]";
+  if (consumer < launched) // so the producer has at most these
+    return emitOpError("expected at least the ")
+           << launched << " registers that a thread is launched with for a consumer, got " << consumer
+           << " [WS2]";
   WalkResult result = (*this)->walk([](Operation *op) {
     if (!isa<gpu::BarrierOp, gpu::AllReduceOp>(op))
       return WalkResult::advance();

@@ -66,6 +66,7 @@ BlockRanges BlockRanges::get(YieldRangesOp yield, ValueRange bounds) {
   };
   take(yield.getVisitedBegins().size(), ranges.visited);
   take(yield.getMaskedBegins().size(), ranges.masked);
+  ranges.inexact = yield.getInexact();
   return ranges;
 }
 

@@ -51,6 +51,8 @@ struct BlockRanges {
   llvm::SmallVector<Range> visited, masked;
   /// Without a mask everything is visited and nothing masked.
   bool all = false;
+  /// Whether a block that meets a visited range may be empty all the same.
+  bool inexact = false;
   /// What is known exactly, where there are block lists.
   std::optional<ListedBlocks> listed;
 

@@ -19,15 +19,19 @@ namespace attn {
 #include "passes/Passes.h.inc"
 } // namespace attn
 
-/// The first operation of the mask that the analysis does not understand; null without.
-static Operation *findUnknown(AttentionOpInterface op, BlockSizes sizes) {
+/// Why the ranges of the mask may leave many blocks open; empty where they do not.
+static std::string getReason(AttentionOpInterface op, BlockSizes sizes) {
   // Calls are not understood before they are inlined, and refused later.
   bool hasCall = op.getMask().walk([](CallOpInterface) { return WalkResult::interrupt(); }).wasInterrupted();
   if (op.getMask().empty() || hasCall)
-    return nullptr;
+    return "";
   OpBuilder builder(op);
   Region scratch;
-  return buildRanges(builder, op.getLoc(), op.getMask(), scratch, /*blocksKeys=*/false, sizes).unknown;
+  MaskStructure structure =
+      buildRanges(builder, op.getLoc(), op.getMask(), scratch, /*blocksKeys=*/false, sizes);
+  if (structure.unknown)
+    return llvm::formatv("'{0}' of the mask depends on data", structure.unknown->getName());
+  return structure.exceedsLimits ? structure.reason : "";
 }
 
 static RankedTensorType getListsType(AttentionOpInterface op, ArrayRef<int64_t> blocks) {
@@ -63,7 +67,7 @@ namespace {
 struct BuildBlockListsPass : attn::impl::BuildBlockListsPassBase<BuildBlockListsPass> {
   using BuildBlockListsPassBase::BuildBlockListsPassBase;
 
-  /// Why the operation gets no lists although its mask has an unknown part.
+  /// Why the operation gets no lists although its ranges leave blocks open.
   std::string getObstacle(AttentionOpInterface op) {
     RankedTensorType query = op.getQuery().getType();
     if (query.getDimSize(1) != 1 && dependsOn(op.getMask(), MaskArgs::head))
@@ -80,17 +84,15 @@ struct BuildBlockListsPass : attn::impl::BuildBlockListsPassBase<BuildBlockLists
         ops.push_back(op);
     });
     for (AttentionOpInterface op : ops) {
-      Operation *unknown = findUnknown(op, {blockM, blockN});
-      if (!unknown)
+      std::string reason = getReason(op, {blockM, blockN});
+      if (reason.empty())
         continue;
       auto named = remark::RemarkOpts::name("block-lists").category("attn-build-block-lists");
       if (std::string obstacle = getObstacle(op); !obstacle.empty()) {
         remark::missed(op->getLoc(), named) << "no block lists" << remark::reason("{0}", obstacle);
         continue;
       }
-      remark::passed(op->getLoc(), named)
-          << "block lists"
-          << remark::reason("'{0}' of the mask depends on data", unknown->getName().getStringRef());
+      remark::passed(op->getLoc(), named) << "block lists" << remark::reason("{0}", reason);
       int64_t blocks[] = {blockM, blockN};
       if (auto forward = dyn_cast<AttentionOp>(op.getOperation()))
         buildLists(forward, blocks);

@@ -79,6 +79,21 @@ SmallVector<Value> TileBuilder::loop(Value begin, Value end, int64_t step, Value
   return SmallVector<Value>(loop.getResults());
 }
 
+Value TileBuilder::findAny(Value begin, Value end, int64_t step, function_ref<Value(Value)> body) {
+  auto before = [&](OpBuilder &, Location, ValueRange arguments) {
+    Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, arguments[0], end);
+    Value isOpen = arith::XOrIOp::create(b, arguments[1], arith::ConstantIntOp::create(b, 1, 1));
+    scf::ConditionOp::create(b, arith::AndIOp::create(b, isInside, isOpen), arguments);
+  };
+  auto after = [&](OpBuilder &, Location, ValueRange arguments) {
+    Value found = body(arguments[0]);
+    scf::YieldOp::create(b, ValueRange{arith::AddIOp::create(b, arguments[0], index(step)), found});
+  };
+  Value initial[] = {begin, arith::ConstantIntOp::create(b, 0, 1)};
+  OpBuilder::InsertionGuard guard(b);
+  return scf::WhileOp::create(b, TypeRange(ValueRange(initial)), initial, before, after).getResult(1);
+}
+
 void TileBuilder::ifThen(Value condition, function_ref<void()> body) {
   auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);

@@ -63,6 +63,9 @@ public:
   llvm::SmallVector<mlir::Value>
   loop(mlir::Value begin, mlir::Value end, int64_t step, mlir::ValueRange initial,
        llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
+  /// Runs `body` until it yields true; whether it did.
+  mlir::Value findAny(mlir::Value begin, mlir::Value end, int64_t step,
+                      llvm::function_ref<mlir::Value(mlir::Value)> body);
   void ifThen(mlir::Value condition, llvm::function_ref<void()> body);
   void ifElse(mlir::Value condition, llvm::function_ref<void()> onTrue, llvm::function_ref<void()> onFalse);
 

@@ -133,8 +133,40 @@ BlockRanges OnlineLowering::evaluateRanges(const WorkItem &item, Value head) {
   return ranges;
 }
 
-void OnlineLowering::visitBlock(const BlockRanges &ranges, Value begin, Value end, bool isInRange,
+Value OnlineLowering::keepsAny(const Visits &visits, Value begin, Value end) {
+  const WorkItem &item = visits.item;
+  Value blockEnd = arith::AddIOp::create(b, item.begin, item.count);
+  Value last = arith::SubIOp::create(b, blockEnd, t.index(1));
+  unsigned blocked = op.blocksKeys() ? MaskArgs::key : MaskArgs::query;
+  unsigned streamed = op.blocksKeys() ? MaskArgs::query : MaskArgs::key;
+  return t.findAny(item.begin, blockEnd, t.vectorLength(), [&](Value lane) {
+    RegionVectorizer mask = *visits.mask;
+    mask.bind(blocked, t.laneIndices(lane, last));
+    mask.advance(b);
+    return t.findAny(begin, end, 1, [&](Value row) -> Value {
+      mask.bind(streamed, row);
+      return vector::ReductionOp::create(b, vector::CombiningKind::OR, mask.finishVector(b));
+    });
+  });
+}
+
+void OnlineLowering::visitBlock(const Visits &visits, Value begin, Value end, bool isInRange,
                                 function_ref<void(Value)> body) {
+  const BlockRanges &ranges = visits.ranges;
+  // Blocks of the lists may be larger than tiles, and the last tile of a part be shorter than the ranges are
+  // exact for.
+  bool mayBeEmpty = ranges.inexact || ranges.listed || visits.item.split;
+  auto visit = [&](Value masked) {
+    if (!masked || !mayBeEmpty)
+      return body(masked);
+    auto test = scf::IfOp::create(
+        b, masked, [&](OpBuilder &, Location) { scf::YieldOp::create(b, keepsAny(visits, begin, end)); },
+        [&](OpBuilder &, Location) {
+          Value full = arith::ConstantIntOp::create(b, 1, 1);
+          scf::YieldOp::create(b, full);
+        });
+    t.ifThen(test.getResult(0), [&] { body(masked); });
+  };
   if (const std::optional<ListedBlocks> &listed = ranges.listed) {
     // At most as long as a block of the lists, but it may lie in two of them.
     Value next = arith::MinSIOp::create(b, listed->getNext(b, begin, BlockKind::partial),
@@ -142,19 +174,22 @@ void OnlineLowering::visitBlock(const BlockRanges &ranges, Value begin, Value en
     t.ifThen(arith::CmpIOp::create(b, arith::CmpIPredicate::slt, next, end), [&] {
       Value last = arith::SubIOp::create(b, end, t.index(1));
       Value full = arith::AndIOp::create(b, listed->isFull(b, begin), listed->isFull(b, last));
-      body(arith::XOrIOp::create(b, full, arith::ConstantIntOp::create(b, 1, 1)));
+      visit(arith::XOrIOp::create(b, full, arith::ConstantIntOp::create(b, 1, 1)));
     });
     return;
   }
-  auto visit = [&] { body(ranges.masked.empty() ? Value() : meetsAny(b, ranges.masked, begin, end)); };
+  auto visitInRange = [&] {
+    visit(ranges.masked.empty() ? Value() : meetsAny(b, ranges.masked, begin, end));
+  };
   if (isInRange)
-    visit();
+    visitInRange();
   else
-    t.ifThen(meetsAny(b, ranges.visited, begin, end), visit);
+    t.ifThen(meetsAny(b, ranges.visited, begin, end), visitInRange);
 }
 
-void OnlineLowering::forEachVisitedBlock(const BlockRanges &ranges, Value begin, Value end, int64_t blockSize,
+void OnlineLowering::forEachVisitedBlock(const Visits &visits, Value begin, Value end, int64_t blockSize,
                                          function_ref<void(Value, Value, Value)> body) {
+  const BlockRanges &ranges = visits.ranges;
   if (!ranges.all) {
     // The loop runs over the hull of the visited ranges; blocks between them are skipped one by one.
     Value hullBegin = end, hullEnd = begin;
@@ -173,7 +208,7 @@ void OnlineLowering::forEachVisitedBlock(const BlockRanges &ranges, Value begin,
   t.loop(begin, end, blockSize, [&](Value block) {
     Value count = arith::MinSIOp::create(b, arith::SubIOp::create(b, end, block), t.index(blockSize));
     Value blockEnd = arith::AddIOp::create(b, block, count);
-    visitBlock(ranges, block, blockEnd, /*isInRange=*/ranges.visited.size() <= 1,
+    visitBlock(visits, block, blockEnd, /*isInRange=*/ranges.visited.size() <= 1,
                [&](Value masked) { body(block, count, masked); });
   });
 }

@@ -48,14 +48,22 @@ protected:
 
   /// `head` is the query head: for dkdv one of those that share the item's key head.
   BlockRanges evaluateRanges(const WorkItem &item, mlir::Value head);
-  /// Runs `body(begin, count, masked)` for every block of `blockSize` within [begin, end) that meets a
-  /// visited range; `masked` is null where no block is.
-  void forEachVisitedBlock(const BlockRanges &ranges, mlir::Value begin, mlir::Value end, int64_t blockSize,
+  /// What a work item streams past: its ranges, and the mask evaluated as far as its head allows.
+  struct Visits {
+    const WorkItem &item;
+    const std::optional<RegionVectorizer> &mask;
+    BlockRanges ranges;
+  };
+  /// Runs `body(begin, count, masked)` for every block of `blockSize` within [begin, end) that is not empty;
+  /// `masked` is null where no block is.
+  void forEachVisitedBlock(const Visits &visits, mlir::Value begin, mlir::Value end, int64_t blockSize,
                            llvm::function_ref<void(mlir::Value, mlir::Value, mlir::Value)> body);
-  /// Runs `body(masked)` for the streamed block [begin, end), unless it is known to be empty. Without block
-  /// lists it is taken not to be where there is but one visited range, `isInRange`.
-  void visitBlock(const BlockRanges &ranges, mlir::Value begin, mlir::Value end, bool isInRange,
+  /// Runs `body(masked)` for the streamed block [begin, end), unless it is empty. Without block lists it is
+  /// taken to meet the only visited range where there is but one, `isInRange`.
+  void visitBlock(const Visits &visits, mlir::Value begin, mlir::Value end, bool isInRange,
                   llvm::function_ref<void(mlir::Value)> body);
+  /// Whether the mask keeps a pair of the item's block and [begin, end): evaluates it up to the first one.
+  mlir::Value keepsAny(const Visits &visits, mlir::Value begin, mlir::Value end);
   /// Emits `body(true)` where `masked` holds and `body(false)` elsewhere.
   void withAndWithoutMask(mlir::Value masked, llvm::function_ref<void(bool)> body);
 

@@ -251,9 +251,9 @@ void BackwardLowering::runDq() {
             b, memref::LoadOp::create(b, buffer, ValueRange{item.batch, item.head, position}), tile, row);
     });
 
-    BlockRanges ranges = evaluateRanges(item, item.head);
+    Visits visits{item, regions.mask, evaluateRanges(item, item.head)};
     forEachVisitedBlock(
-        ranges, t.index(0), context.kvLen, blockN(), [&](Value begin, Value count, Value masked) {
+        visits, t.index(0), context.kvLen, blockN(), [&](Value begin, Value count, Value masked) {
           t.packRows({key, item.batch, item.kvHead, begin, count}, headDim, keyTile);
           t.packRows({value, item.batch, item.kvHead, begin, count}, valueDim, valueTile);
           t.product(
@@ -317,9 +317,9 @@ void BackwardLowering::runDkdv() {
     t.loop(t.index(0), group, 1, [&](Value headInGroup) {
       Value head = arith::AddIOp::create(b, firstHead, headInGroup);
       HeadRegions regions = prepareRegions(item.batch, head);
-      BlockRanges ranges = evaluateRanges(item, head);
+      Visits visits{item, regions.mask, evaluateRanges(item, head)};
       forEachVisitedBlock(
-          ranges, t.index(0), context.qLen, blockM(), [&](Value begin, Value count, Value masked) {
+          visits, t.index(0), context.qLen, blockM(), [&](Value begin, Value count, Value masked) {
             t.packRows({query, item.batch, head, begin, count}, headDim, queryTile);
             t.packRows({dOut, item.batch, head, begin, count}, valueDim, dOutTile);
             t.product(

@@ -208,8 +208,8 @@ void ForwardLowering::lowerQueryOuter() {
       begin = arith::MulIOp::create(b, item.split, part);
       end = arith::MinSIOp::create(b, arith::AddIOp::create(b, begin, part), context.kvLen);
     }
-    BlockRanges ranges = evaluateRanges(item, item.head);
-    forEachVisitedBlock(ranges, begin, end, blockN(), [&](Value keyBegin, Value keyCount, Value masked) {
+    Visits visits{item, mask, evaluateRanges(item, item.head)};
+    forEachVisitedBlock(visits, begin, end, blockN(), [&](Value keyBegin, Value keyCount, Value masked) {
       packKeys(tiles, item, keyBegin, keyCount);
       step(tiles, item, score, mask, keyBegin, keyCount, masked);
     });
@@ -256,9 +256,9 @@ void ForwardLowering::lowerKeyOuter() {
           arith::MinSIOp::create(b, arith::SubIOp::create(b, context.kvLen, keyBegin), t.index(blockN()));
       packKeys(scratch, headItem, keyBegin, keyCount);
       forEachQueryBlock([&](const ForwardTiles &tiles, const WorkItem &item) {
-        BlockRanges ranges = evaluateRanges(item, item.head);
+        Visits visits{item, mask, evaluateRanges(item, item.head)};
         Value keyEnd = arith::AddIOp::create(b, keyBegin, keyCount);
-        visitBlock(ranges, keyBegin, keyEnd, /*isInRange=*/ranges.all, [&](Value masked) {
+        visitBlock(visits, keyBegin, keyEnd, /*isInRange=*/visits.ranges.all, [&](Value masked) {
           t.packTransposed(item.rows(query, /*ofKeys=*/false), headDim, tiles.query);
           step(tiles, item, score, mask, keyBegin, keyCount, masked);
         });

@@ -366,8 +366,9 @@ MaskFormula::OptionalForm MaskFormula::evaluateBinary(Operation *op) {
     // Towards zero.
     return terms.getSelect(-*lhs, terms.getFloor(*lhs, *divisor), terms.getCeil(*lhs, *divisor));
   };
-  auto remainder = [&](bool isSigned) -> OptionalForm {
+  auto getRemainder = [&](bool isSigned) -> OptionalForm {
     OptionalForm quotient = divide(isSigned);
+    remainder = true;
     return quotient ? OptionalForm(*lhs - *quotient * *divisor) : std::nullopt;
   };
 
@@ -393,9 +394,9 @@ MaskFormula::OptionalForm MaskFormula::evaluateBinary(Operation *op) {
   case BinaryKind::unsignedCeilDiv:
     return divisor && isNonNegative ? OptionalForm(terms.getCeil(*lhs, *divisor)) : std::nullopt;
   case BinaryKind::signedRem:
-    return remainder(/*isSigned=*/true);
+    return getRemainder(/*isSigned=*/true);
   case BinaryKind::unsignedRem:
-    return remainder(/*isSigned=*/false);
+    return getRemainder(/*isSigned=*/false);
   case BinaryKind::signedMax:
     return terms.getMaximum(*lhs, *rhs);
   case BinaryKind::signedMin:
@@ -415,6 +416,7 @@ MaskFormula::OptionalForm MaskFormula::evaluateBinary(Operation *op) {
       return terms.getFloor(*lhs, *power);
     return std::nullopt;
   case BinaryKind::bitwiseAnd: {
+    remainder = true;
     // The low bits are the remainder of the floor division, of negative numbers too.
     const AffineForm &bits = lhs->isConstant() ? *lhs : *rhs, &value = lhs->isConstant() ? *rhs : *lhs;
     for (int64_t exponent = 0; bits.isConstant() && exponent < 31; ++exponent)

@@ -42,6 +42,8 @@ public:
   mlir::Operation *getUnknown() const { return unknown; }
   /// Whether there were too many cases, so that some were merged into one that covers them.
   bool hasMergedCases() const { return mergedCases; }
+  /// Whether the indices are taken modulo a constant.
+  bool hasRemainder() const { return remainder; }
 
 private:
   using OptionalForm = std::optional<AffineForm>;
@@ -78,7 +80,7 @@ private:
   llvm::DenseMap<mlir::Value, OptionalForm> integers;
   llvm::DenseMap<mlir::Value, Cases> kept, dropped;
   mlir::Operation *unknown = nullptr;
-  bool mergedCases = false;
+  bool mergedCases = false, remainder = false;
 };
 
 } // namespace attn

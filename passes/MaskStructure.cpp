@@ -65,6 +65,7 @@ public:
   MaskStructure build();
 
 private:
+  MaskStructure describe() const;
   EmittedRanges emitRanges(const Cases &cases);
   void emitRange(const StreamedRange &range, EmittedRanges &emitted);
   AffineForm getSymbol(Value value);
@@ -145,18 +146,7 @@ EmittedRanges RangesBuilder::emitRanges(const Cases &cases) {
   return emitted;
 }
 
-MaskStructure RangesBuilder::build() {
-  EmittedRanges visited = emitRanges(formula.getKept());
-  EmittedRanges masked = emitRanges(formula.getDropped());
-  YieldRangesOp::create(builder, loc, visited.begins, visited.ends, masked.begins, masked.ends);
-  for (Operation &dead : llvm::make_early_inc_range(llvm::reverse(ranges)))
-    if (isOpTriviallyDead(&dead))
-      dead.erase();
-  auto isConstant = [](Operation &op) { return op.hasTrait<OpTrait::ConstantLike>(); };
-  Operation &first = *llvm::find_if_not(ranges, isConstant);
-  for (Operation &constant : llvm::make_early_inc_range(llvm::make_filter_range(ranges, isConstant)))
-    constant.moveBefore(&first);
-
+MaskStructure RangesBuilder::describe() const {
   MaskStructure structure;
   llvm::raw_string_ostream reason(structure.reason);
   structure.unknown = formula.getUnknown();
@@ -165,8 +155,26 @@ MaskStructure RangesBuilder::build() {
   else if (formula.hasMergedCases())
     reason << "the mask has too many cases";
   else if (!solver->isExact())
-    reason << "a remainder or a division leaves gaps in a range";
+    reason << (formula.hasRemainder() ? "a remainder leaves gaps in a range"
+                                      : "the mask has too many ranges");
   structure.isExact = structure.reason.empty();
+  structure.exceedsLimits = formula.hasMergedCases() || (!solver->isExact() && !formula.hasRemainder());
+  return structure;
+}
+
+MaskStructure RangesBuilder::build() {
+  EmittedRanges visited = emitRanges(formula.getKept());
+  EmittedRanges masked = emitRanges(formula.getDropped());
+  MaskStructure structure = describe();
+  YieldRangesOp::create(builder, loc, visited.begins, visited.ends, masked.begins, masked.ends,
+                        /*inexact=*/!structure.isExact);
+  for (Operation &dead : llvm::make_early_inc_range(llvm::reverse(ranges)))
+    if (isOpTriviallyDead(&dead))
+      dead.erase();
+  auto isConstant = [](Operation &op) { return op.hasTrait<OpTrait::ConstantLike>(); };
+  Operation &first = *llvm::find_if_not(ranges, isConstant);
+  for (Operation &constant : llvm::make_early_inc_range(llvm::make_filter_range(ranges, isConstant)))
+    constant.moveBefore(&first);
   return structure;
 }
 

@@ -25,6 +25,8 @@ struct MaskStructure {
   /// The first operation of the mask region, if any, that depends on the indices in a way that is not
   /// understood; what it decides is taken to go either way.
   mlir::Operation *unknown = nullptr;
+  /// Whether the formula is larger than what the analysis goes into.
+  bool exceedsLimits = false;
   /// Why the ranges are not exact, for a remark; empty where they are.
   std::string reason;
 };

@@ -135,11 +135,11 @@ def SetTargetPass : Pass<"attn-set-target", "::mlir::ModuleOp"> {
 }
 
 def BuildBlockListsPass : Pass<"attn-build-block-lists", "::mlir::ModuleOp"> {
-  let summary = "Compute block lists for attention whose mask depends on data";
+  let summary = "Compute block lists for attention whose mask the compiler cannot solve";
   let description = [{
     Puts an `attn.block_lists` before each `attn.attention` and `attn.attention_backward` that has none, where a part of the
-    mask is *unknown* to the analysis of mask structure (`passes/README.md`), as reads at the indices are: there the ranges
-    prune nothing. The lists are for the captures that the mask reads, and one for all heads, and for all batch entries
+    mask is *unknown* to the analysis of mask structure (`passes/README.md`), as reads at the indices are, or too large for
+    it: there the ranges prune little. The lists are for the captures that the mask reads, and one for all heads, and for all batch entries
     where the mask does not use those.
 
     Not where the mask depends on the head, which is to evaluate it as often as attention does, nor where a static q_len is at

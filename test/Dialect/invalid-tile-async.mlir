@@ -58,6 +58,16 @@ func.func @f() {
 
 // -----
 
+func.func @f() {
+  // expected-error @below {{expected at least the 168 registers that a thread is launched with for a consumer, got 160 [WS2]}}
+  attn_tile.warp_specialize consumers(2) registers(160) {
+  } producer registers(40) {
+  }
+  return
+}
+
+// -----
+
 func.func @f(%keep: i1) {
   attn_tile.warp_specialize consumers(2) registers(232) {
     scf.if %keep {

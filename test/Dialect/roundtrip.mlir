@@ -239,7 +239,7 @@ func.func @backward_all_parts(%q: tensor<2x4x?x8xbf16>, %k: tensor<2x2x?x8xbf16>
 // CHECK: %{{.*}}, %{{.*}} = attn.online_attention forward %arg0, %arg0, %arg0 captures(%arg1 : index) scale(1.250000e-01) schedule(<block_m = 64, block_n = 64, order = key_outer>)
 // CHECK-SAME: mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
 // CHECK: } ranges(%b: index, %h: index, %begin: index, %end: index) {
-// CHECK: attn.yield_ranges visited(%{{.*}} to %arg1, %begin to %end) masked()
+// CHECK: attn.yield_ranges inexact visited(%{{.*}} to %arg1, %begin to %end) masked()
 // CHECK: } {tool.note} : (
 // CHECK: attn.online_attention forward {{.*}}kv_splits = 3{{.*}} -> (tensor<3x1x8x?x64xf32>, tensor<3x1x8x?xf32>)
 // CHECK: attn.online_attention forward {{.*}} captures(%arg1 : index) schedule(<block_m = 64, block_n = 64>) splits(%arg1) score(
@@ -254,7 +254,7 @@ func.func @online_forward(%q: tensor<1x8x?x64xf32>, %sink: index, %h: tensor<1x8
       attn.yield %keep : i1
     } ranges(%b: index, %h: index, %begin: index, %end: index) {
       %c0 = arith.constant 0 : index
-      attn.yield_ranges visited(%c0 to %sink, %begin to %end) masked()
+      attn.yield_ranges inexact visited(%c0 to %sink, %begin to %end) masked()
     } {tool.note} : (tensor<1x8x?x64xf32>, tensor<1x8x?x64xf32>, tensor<1x8x?x64xf32>)
     -> (tensor<1x8x?x64xf32>, tensor<1x8x?xf32>)
   %out_3, %lse_3 = attn.online_attention forward %h, %h, %h schedule(<block_m = 64, block_n = 64, kv_splits = 3>)

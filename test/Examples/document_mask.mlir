@@ -1,6 +1,7 @@
 // Documents packed one behind the other: a query sees the keys of its own document, up to itself. Which position belongs to which document is
-// data, so no formula bounds that part; the causal part still skips half of the blocks. For a GPU, and here with --block-lists, the compiler
-// evaluates the mask before the attention, to find the blocks that it leaves empty. block_lists.mlir does that once for many calls.
+// data, so no formula bounds that part; the causal part still skips half of the blocks. Of the others a CPU evaluates the mask before it reads
+// their keys, and skips those that keep no pair. For a GPU, and here with --block-lists, the mask is evaluated before the attention, to
+// find the blocks that it leaves empty. block_lists.mlir does that once for many calls.
 //
 // RUN: attn-run %s --q-len=113 --kv-len=113 --fill documents=sorted:0:4 --check
 // RUN: attn-run %s --q-len=113 --kv-len=113 --fill documents=sorted:0:4 --check --backward

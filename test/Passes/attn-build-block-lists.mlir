@@ -44,8 +44,44 @@ func.func @documents(%q: !q, %ids: tensor<?x?xi32>, %x: f32) -> (!q, !q) {
 
 // -----
 
-// What the ranges know whole needs no lists; neither does a mask that depends on the head, or a single block of queries.
+// A formula of more than 16 cases is not taken apart.
+// CHECK-LABEL: func @large
+// CHECK: attn.block_lists
+// REMARK: remark: [Passed] block-lists | Category:attn-build-block-lists | Reason="the mask has too many cases"
+!q = tensor<2x4x?x8xf32>
+!l = tensor<2x4x?xf32>
+func.func @large(%q: !q) -> !q {
+  %out, %lse = attn.attention %q, %q, %q mask(%b: index, %h: index, %i: index, %j: index) {
+    %c9 = arith.constant 9 : index
+    %c20 = arith.constant 20 : index
+    %c33 = arith.constant 33 : index
+    %c50 = arith.constant 50 : index
+    %c77 = arith.constant 77 : index
+    %d = arith.subi %i, %j : index
+    %a0 = arith.cmpi slt, %d, %c9 : index
+    %a1 = arith.cmpi slt, %j, %c20 : index
+    %a2 = arith.cmpi slt, %i, %c33 : index
+    %sum = arith.addi %i, %j : index
+    %a3 = arith.cmpi slt, %sum, %c50 : index
+    %twice = arith.addi %sum, %j : index
+    %a4 = arith.cmpi slt, %twice, %c77 : index
+    %x1 = arith.xori %a0, %a1 : i1
+    %x2 = arith.xori %x1, %a2 : i1
+    %x3 = arith.xori %x2, %a3 : i1
+    %x4 = arith.xori %x3, %a4 : i1
+    %a5 = arith.cmpi slt, %j, %c77 : index
+    %keep = arith.xori %x4, %a5 : i1
+    attn.yield %keep : i1
+  } : (!q, !q, !q) -> (!q, !l)
+  return %out : !q
+}
+
+// -----
+
+// What the ranges know whole needs no lists, nor does a remainder, that leaves gaps in a range; neither does a mask that depends on the head, or a single block of queries.
 // CHECK-LABEL: func @causal
+// CHECK-NOT: attn.block_lists
+// CHECK-LABEL: func @dilated
 // CHECK-NOT: attn.block_lists
 // CHECK-LABEL: func @of_head
 // CHECK-NOT: attn.block_lists
@@ -60,6 +96,17 @@ func.func @documents(%q: !q, %ids: tensor<?x?xi32>, %x: f32) -> (!q, !q) {
 func.func @causal(%q: !q) -> !q {
   %out, %lse = attn.attention %q, %q, %q mask(%b: index, %h: index, %i: index, %j: index) {
     %keep = arith.cmpi sle, %j, %i : index
+    attn.yield %keep : i1
+  } : (!q, !q, !q) -> (!q, !l)
+  return %out : !q
+}
+func.func @dilated(%q: !q) -> !q {
+  %out, %lse = attn.attention %q, %q, %q mask(%b: index, %h: index, %i: index, %j: index) {
+    %c0 = arith.constant 0 : index
+    %c3 = arith.constant 3 : index
+    %d = arith.subi %i, %j : index
+    %phase = arith.remsi %d, %c3 : index
+    %keep = arith.cmpi eq, %phase, %c0 : index
     attn.yield %keep : i1
   } : (!q, !q, !q) -> (!q, !l)
   return %out : !q

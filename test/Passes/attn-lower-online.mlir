@@ -145,6 +145,42 @@ func.func @two_ranges(%q: !q, %k: !k, %sink: index, %window: index) -> !q {
   return %out : !q
 }
 
+// Inexact ranges: where a block meets a masked one, the mask is evaluated up to the first pair that it keeps; without one the block is skipped.
+// CHECK-LABEL: func @inexact(
+// CHECK: scf.for %[[BEGIN:.*]] = %{{.*}} to %{{.*}} step %c6 {
+// CHECK: %[[END:.*]] = arith.addi %[[BEGIN]],
+// CHECK: %[[VISITED:.*]] = scf.if %{{.*}} -> (i1) {
+// CHECK: %[[ANY:.*]]:2 = scf.while (%[[QUERY:.*]] = %{{.*}}, %[[FOUND:.*]] = %false) : (index, i1) -> (index, i1) {
+// CHECK: %[[INSIDE:.*]] = arith.cmpi slt, %[[QUERY]],
+// CHECK: %[[OPEN:.*]] = arith.xori %[[FOUND]], %true
+// CHECK: %[[GO_ON:.*]] = arith.andi %[[INSIDE]], %[[OPEN]]
+// CHECK: scf.condition(%[[GO_ON]]) %[[QUERY]], %[[FOUND]]
+// CHECK: %[[IN_ROWS:.*]]:2 = scf.while (%[[KEY:.*]] = %[[BEGIN]], %{{.*}} = %false)
+// CHECK: arith.cmpi slt, %[[KEY]], %[[END]]
+// CHECK: %[[KEEP:.*]] = arith.cmpi eq, {{.*}} : vector<4xi32>
+// CHECK: %[[KEEPS:.*]] = vector.reduction <or>, %[[KEEP]]
+// CHECK: scf.yield %{{.*}}, %[[KEEPS]]
+// CHECK: scf.yield %{{.*}}, %[[IN_ROWS]]#1
+// CHECK: scf.yield %[[ANY]]#1
+// CHECK: } else {
+// CHECK: scf.yield %true
+// CHECK: scf.if %[[VISITED]] {
+// CHECK: vector.fma
+func.func @inexact(%q: !q, %k: !k, %documents: tensor<?xi32>) -> !q {
+  %out, %lse = attn.online_attention forward %q, %k, %k captures(%documents : tensor<?xi32>) schedule(#tile)
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %of_query = tensor.extract %documents[%q_idx] : tensor<?xi32>
+      %of_key = tensor.extract %documents[%kv_idx] : tensor<?xi32>
+      %keep = arith.cmpi eq, %of_query, %of_key : i32
+      attn.yield %keep : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %c0 = arith.constant 0 : index
+      %kv_len = attn.kv_len %b
+      attn.yield_ranges inexact visited(%c0 to %kv_len) masked(%begin to %kv_len)
+    } : (!q, !k, !k) -> (!q, !l)
+  return %out : !q
+}
+
 // The part p of 3 covers the keys [p * ceil(kv_len / 3), (p + 1) * ceil(kv_len / 3)), and writes to its own slice.
 // CHECK-LABEL: func @split(
 // CHECK: %[[KV_LEN:.*]] = tensor.dim %{{.*}}, %c2 : tensor<1x2x?x4xf32>

@@ -345,13 +345,13 @@ func.func @heads(%q: !q, %k: !q) -> (!q, !l) {
   return %out, %lse : !q, !l
 }
 
-// Documents are read at the indices and unknown; causality prunes, but no block is known to be full.
+// Documents are read at the indices and unknown; causality prunes, but no block is known to be full, or not to be empty.
 // CHECK-LABEL: func @documents(
 // CHECK: attn.online_attention forward
 // CHECK: } ranges(%b: index, %h: index, %begin: index, %end: index) {
 // CHECK-NEXT: %[[C0:.*]] = arith.constant 0
 // CHECK-NEXT: %[[KV_LEN:.*]] = attn.kv_len %b
-// CHECK-NEXT: attn.yield_ranges visited(%[[C0]] to %end) masked(%[[C0]] to %[[KV_LEN]])
+// CHECK-NEXT: attn.yield_ranges inexact visited(%[[C0]] to %end) masked(%[[C0]] to %[[KV_LEN]])
 func.func @documents(%q: !q, %k: !q, %documents: tensor<2x?xi32>) -> (!q, !l) {
   %out, %lse = attn.attention %q, %k, %k captures(%documents : tensor<2x?xi32>)
     mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {

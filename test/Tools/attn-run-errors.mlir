@@ -93,6 +93,8 @@
 // REPEAT: attn-run: --repeat: expected at least 0, got -3
 // RUN: not attn-run %s --entry=one --order=sideways 2>&1 | FileCheck %s --check-prefix=ORDER --match-full-lines
 // ORDER: attn-run: --order: expected query-outer or key-outer, got 'sideways'
+// RUN: not attn-run %s --entry=one --input nope=%t/q.npy 2>&1 | FileCheck %s --check-prefix=NOARGUMENT --match-full-lines
+// NOARGUMENT: attn-run: --input: unknown argument 'nope', expected one of q, k, v
 // RUN: not attn-run %s --entry=one --input= 2>&1 | FileCheck %s --check-prefix=NOINPUT --match-full-lines
 // NOINPUT: attn-run: --input: expected a file or a number, got ''
 // RUN: not attn-run %s --entry=one --input k= 2>&1 | FileCheck %s --check-prefix=NOINPUTOF --match-full-lines

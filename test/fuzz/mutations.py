@@ -44,7 +44,7 @@ SNIPPETS = [
     "builtin.module {}", "module {", "%z = attn.q_len %b\n", "%z = attn.kv_len %c0\n", "attn.yield %s : f32\n",
     "attn.accumulate_gradient %s, %q[] : f32, f32\n", "%z = scf.if %keep -> f32 {", "} else {", "scf.yield %s : f32\n",
     "%z = tensor.extract %q[%b, %h, %q_idx, %kv_idx] : tensor<1x2x?x8xf32>\n", "fastmath<fast>", "overflow<nsw, nuw>",
-    "attn.yield_ranges visited() masked()\n", "attn.yield_ranges visited(%b to %h) masked(%begin to %end)\n",
+    "attn.yield_ranges inexact visited() masked()\n", "attn.yield_ranges visited(%b to %h) masked(%begin to %end)\n",
 ]  # fmt: skip
 
 # Of one signature each.

@@ -133,6 +133,23 @@ def _documents(shape, generator):
     return starts.cumsum(1).to(torch.int32)
 
 
+def _line(i, q, k):
+    return q + k if i % 2 else q - k
+
+
+def _lines_mask():
+    text = """
+      %keep_0 = arith.constant false
+      %line_0 = arith.subi %q_idx, %kv_idx : index
+      %line_1 = arith.addi %q_idx, %kv_idx : index"""
+    for i in range(20):
+        text += f"""
+      %c_{i} = arith.constant {7 * i * i} : index
+      %on_{i} = arith.cmpi eq, %line_{i % 2}, %c_{i} : index
+      %keep_{i + 1} = arith.ori %keep_{i}, %on_{i} : i1"""
+    return text + "\n      attn.yield %keep_20 : i1"
+
+
 def _bias_score(type):
     extend = "%y = arith.extf %x : {0} to f32".format(type) if type != "f32" else "%y = arith.addf %x, %zero : f32"
     return f"""
@@ -243,6 +260,8 @@ MODS = {
       attn.yield %keep : i1""",
         torch_mask=lambda s, b, h, q, k, n, documents: (documents[b, q] == documents[b, k]) & (k <= q),
     ),
+    # More comparisons than the compiler takes apart: block lists find the blocks.
+    "lines": Mod(mask=_lines_mask(), torch_mask=lambda s, b, h, q, k, n: sum(_line(i, q, k) == 7 * i * i for i in range(20)) > 0),
     "alibi": Mod(
         captures=(Capture("slopes", "tensor<?xf32>", _alibi_slopes),),
         score="""

@@ -156,8 +156,9 @@ void MaskStructureTest::expect(const std::string &body, Expect expected, ArrayRe
   parse(body, sizes);
   if (HasFatalFailure())
     return;
-  for (const MaskStructure &structure : structures) {
+  for (auto [region, structure] : llvm::zip(regions, structures)) {
     EXPECT_EQ(structure.isExact, expected == Expect::exact) << structure.reason;
+    EXPECT_NE(structure.isExact, cast<YieldRangesOp>(region->front().getTerminator()).getInexact());
     EXPECT_EQ(structure.unknown != nullptr, expected == Expect::unknown) << structure.reason;
   }
   counts = Counts();

@@ -309,6 +309,8 @@ TEST_F(MaskStructureTest, Combinations) {
 TEST_F(MaskStructureTest, Dilated) {
   std::string causal = std::string(kDilated) + kCausal + "%keep = arith.andi %dilated, %causal : i1\n";
   expect(causal, Expect::sound);
+  EXPECT_EQ(structures[0].reason, "a remainder leaves gaps in a range");
+  EXPECT_FALSE(structures[0].exceedsLimits);
   EXPECT_GT(counts.emptyVisited, 0);
   parse(causal, {kLongest, 3});
   EXPECT_TRUE(structures[0].isExact) << structures[0].reason;
@@ -367,6 +369,7 @@ TEST_F(MaskStructureTest, Large) {
   std::string keep = "%true = arith.constant true\n%keep = arith.andi %k40, %true : i1\n";
   expect(points + keep, Expect::sound);
   EXPECT_EQ(structures[0].reason, "the mask has too many cases");
+  EXPECT_TRUE(structures[0].exceedsLimits);
   expect(parity + keep, Expect::sound);
   expect(nested + "%keep = arith.cmpi slt, %m40, %q : index\n", Expect::unknown);
 }

@@ -70,7 +70,7 @@ static void printSchedule(Table &table, OnlineAttentionOp op, TargetAttr target,
 }
 
 /// The ranges region as formulas.
-static void printRanges(Table &table, OnlineAttentionOp op, const EntryPoint &entry) {
+static void printRanges(Table &table, OnlineAttentionOp op, const EntryPoint &entry, bool isGpu) {
   StringRef blocked = op.blocksKeys() ? "keys" : "queries", streamed = op.blocksKeys() ? "queries" : "keys";
   llvm::raw_ostream &os = table.row("ranges");
   if (op.getMask().empty()) {
@@ -100,6 +100,8 @@ static void printRanges(Table &table, OnlineAttentionOp op, const EntryPoint &en
   };
   print("  visited", yield.getVisitedBegins(), yield.getVisitedEnds());
   print("  masked", yield.getMaskedBegins(), yield.getMaskedEnds());
+  if (yield.getInexact() && (!isGpu || op.getBlockLists()))
+    table.row("  inexact") << "blocks that the mask leaves empty all the same are found by evaluating it\n";
   for (const std::string &definition : printer.getDefinitions())
     table.row("  where") << definition << '\n';
 }
@@ -165,7 +167,7 @@ llvm::Error attn::explain(llvm::raw_ostream &os, const EntryPoint &entry, const 
       printGpuSchedule(table, op, target, options.lowering);
     else
       printSchedule(table, op, target, options.lowering);
-    printRanges(table, op, entry);
+    printRanges(table, op, entry, target.isGpu());
     llvm::Expected<AttentionCost> cost = planned->getCost(op, inputs);
     if (!cost)
       return cost.takeError();

@@ -11,6 +11,7 @@
 #include "tools/common/Fill.h"
 #include "tools/common/Npy.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MathExtras.h"
 #include <cmath>
 #include <cstring>
@@ -135,6 +136,8 @@ llvm::Expected<Inputs> attn::makeInputs(const EntryPoint &entry, SizeResolver &s
     auto [name, rest] = splitName(text, [&](StringRef word) { return entry.findArgument(word).has_value(); });
     if (rest.empty())
       return makeError("--input: expected a file or a number, got '%s'", text.str().c_str());
+    if (name.empty() && text.contains('=') && !llvm::sys::fs::exists(text))
+      return parseNamed(entry, "--input", text).takeError();
     unsigned argument = name.empty() ? position++ : *entry.findArgument(name);
     if (argument >= numArguments)
       return makeError("--input: got %zu files for the %u arguments of @%s (%s)", request.inputs.size(),

@@ -131,6 +131,11 @@ llvm::Error PlannedEntry::setPlanned(OnlineAttentionOp op, MaskBlocks &blocks, i
     return ranges.takeError();
   auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());
   setPlannedBlocks(blocks, *ranges, yield.getVisitedBegins().size(), op.blocksKeys());
+  // What such ranges leave open is found by evaluating the mask.
+  if (yield.getInexact() && (!target.isGpu() || op.getBlockLists()))
+    for (auto [planned, kept] : llvm::zip_equal(blocks.planned, blocks.kept))
+      if (kept == 0)
+        planned = MaskBlocks::empty;
   return llvm::Error::success();
 }
 
