@@ -51,6 +51,22 @@
 // GRADIENTS: {{^}}dkdv
 // GRADIENTS: ranges of queries, for the block of keys [begin, end)
 
+// What the ranges do not know is an upper bound.
+// RUN: attn-run %s --entry=product --explain --q-len=320 | FileCheck %s --check-prefix=PRODUCT
+// PRODUCT: inexact blocks that the mask leaves empty all the same are found by evaluating it
+// PRODUCT: blocks {{[0-9]+}} in all: at most {{[0-9]+}} visited (100.0%)
+func.func @product(%q: tensor<?x4x?x64xf32>) -> tensor<?x4x?x64xf32> {
+  %out, %lse = attn.attention %q, %q, %q
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %product = arith.muli %q_idx, %kv_idx : index
+      %c1000 = arith.constant 1000 : index
+      %keep = arith.cmpi slt, %product, %c1000 : index
+      attn.yield %keep : i1
+    } : (tensor<?x4x?x64xf32>, tensor<?x4x?x64xf32>, tensor<?x4x?x64xf32>)
+        -> (tensor<?x4x?x64xf32>, tensor<?x4x?xf32>)
+  return %out : tensor<?x4x?x64xf32>
+}
+
 func.func @causal(%q: tensor<?x4x?x64xf32>, %k: tensor<?x2x?x64xf32>, %v: tensor<?x2x?x64xf32>) -> tensor<?x4x?x64xf32> {
   %out, %lse = attn.attention %q, %k, %v
     mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {

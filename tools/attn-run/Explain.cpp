@@ -110,7 +110,8 @@ static void printCost(Table &table, const AttentionCost &cost) {
   auto percent = [](double part, double whole) { return whole > 0 ? 100 * part / whole : 0.0; };
   const BlockCounts &blocks = cost.blocks;
   auto whole = [](double count) { return std::llround(count); };
-  table.row("blocks") << whole(blocks.total) << " in all: " << whole(blocks.visited)
+  table.row("blocks") << whole(blocks.total) << " in all: " << (blocks.isMost ? "at most " : "")
+                      << whole(blocks.visited)
                       << llvm::format(" visited (%.1f%%), of which ", percent(blocks.visited, blocks.total))
                       << whole(blocks.visited - blocks.partial) << " full and " << whole(blocks.partial)
                       << " evaluate the mask\n";

@@ -235,6 +235,7 @@ llvm::Expected<AttentionCost> PlannedEntry::getCost(OnlineAttentionOp op, ArrayR
     cost.blocks.visited = cost.blocks.total;
     cost.blocks.visitedPairs = cost.blocks.totalPairs;
   } else {
+    cost.blocks.isMost = cast<YieldRangesOp>(op.getRanges().front().getTerminator()).getInexact();
     llvm::Expected<Program> program = compileRanges(op);
     if (!program)
       return program.takeError();

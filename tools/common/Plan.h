@@ -19,6 +19,7 @@ namespace attn {
 struct BlockCounts {
   double total = 0, visited = 0, partial = 0;
   double visitedPairs = 0, totalPairs = 0;
+  bool isMost = false; ///< whether fewer are visited: those of them that the mask leaves empty are not
 };
 
 /// What one planned attention costs for given inputs.
