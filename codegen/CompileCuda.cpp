@@ -18,17 +18,20 @@
 using namespace mlir;
 using namespace attn;
 
-/// Whether some call takes a way to lower that is not for all: static sizes may exclude it.
-static bool isEverTaken(ModuleOp module) {
+/// Whether some call takes a way to lower that is not for all: static sizes may exclude it, and there may be
+/// no tile of few rows.
+static bool isEverTaken(ModuleOp module, StringRef name) {
   bool isTaken = false;
-  module.walk([&](tile::TakeIfOp op) { isTaken |= !matchPattern(op.getCondition(), m_Zero()); });
+  module.walk([&](tile::TakeIfOp op) {
+    isTaken |= op.getName() == name && !matchPattern(op.getCondition(), m_Zero());
+  });
   return isTaken;
 }
 
 FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
                                                                 const CudaPipelineOptions &options) {
   SmallVector<OwningOpRef<ModuleOp>> lowered;
-  auto lower = [&](bool isLowered, bool aligned, bool splitKv) -> LogicalResult {
+  auto lower = [&](bool isLowered, bool aligned, bool splitKv, bool fewRows = false) -> LogicalResult {
     OwningOpRef<ModuleOp> copy = module.clone();
     PassManager pm(module.getContext());
     if (!isLowered) {
@@ -36,6 +39,7 @@ FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
       own.copyOptionValuesFrom(options);
       own.aligned = aligned;
       own.splitKv = splitKv;
+      own.fewRows = fewRows;
       // What calls of the other kinds take.
       if (options.aligned && own.family == "hopper" && (!aligned || splitKv))
         own.family = "auto";
@@ -44,7 +48,7 @@ FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
     buildEmissionPipeline(pm);
     if (failed(pm.run(*copy)))
       return failure();
-    if (!splitKv || isEverTaken(*copy))
+    if (!splitKv || isEverTaken(*copy, fewRows ? "few_rows" : "split_kv"))
       lowered.push_back(std::move(copy));
     return success();
   };
@@ -58,9 +62,10 @@ FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
   if (failed(lower(/*isLowered=*/false, /*aligned=*/false, /*splitKv=*/false)))
     return failure();
   bool isForward = module.walk([](AttentionOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  if (isForward && options.aligned && options.kvSplits == 0 && !options.keyOuter &&
-      failed(lower(/*isLowered=*/false, /*aligned=*/true, /*splitKv=*/true)))
-    return failure();
+  if (isForward && options.aligned && options.kvSplits == 0 && !options.keyOuter)
+    for (bool fewRows : {false, true})
+      if (failed(lower(/*isLowered=*/false, /*aligned=*/true, /*splitKv=*/true, fewRows)))
+        return failure();
   return lowered;
 }
 

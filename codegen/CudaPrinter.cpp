@@ -351,8 +351,9 @@ static bool copiesTiles(gpu::GPUFuncOp function) {
   return function
       .walk([](Operation *op) {
         auto store = dyn_cast<tile::StoreOp>(op);
-        return isa<tile::CopyAsyncOp>(op) || (store && store.getVia()) ? WalkResult::interrupt()
-                                                                       : WalkResult::advance();
+        auto copy = dyn_cast<tile::CopyAsyncOp>(op);
+        return (copy && !copy.getByWarp()) || (store && store.getVia()) ? WalkResult::interrupt()
+                                                                        : WalkResult::advance();
       })
       .wasInterrupted();
 }

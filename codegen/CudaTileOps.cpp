@@ -46,9 +46,12 @@ std::string FunctionPrinter::getRows(Value memref, ValueRange indices, Value row
          "}, " + getText(rows);
 }
 
+/// The threads of a copy.
+static StringRef getThreads(bool byWarp) { return byWarp ? "32" : "kThreads"; }
+
 /// Template arguments of a copy: threads, columns, and the alignment where it is not 16 bytes.
-static std::string getCopyParameters(Value memref, bool aligned) {
-  std::string text = "kThreads, " + llvm::itostr(getColumns(memref));
+static std::string getCopyParameters(Value memref, bool aligned, bool byWarp = false) {
+  std::string text = (getThreads(byWarp) + ", " + llvm::itostr(getColumns(memref))).str();
   if (!aligned)
     text +=
         ", /*alignment*/ " + llvm::utostr(cast<MemRefType>(memref.getType()).getElementTypeBitWidth() / 8);
@@ -150,14 +153,15 @@ bool FunctionPrinter::printTileOp(Operation *op) {
       })
       .Case([&](tile::CopyAsyncOp copy) {
         std::string tensor = getText(copy.getSource());
-        os << "copy_async" << getCopyParameters(copy.getSource(), copy.getAligned()) << '('
+        os << "copy_async" << getCopyParameters(copy.getSource(), copy.getAligned(), copy.getByWarp()) << '('
            << getText(copy.getTile()) << ", "
            << getRows(copy.getSource(), copy.getIndices(), copy.getRows(), copy.getGroup()) << ");\n";
         return true;
       })
       .Case([&](tile::CopyFiniteOp copy) {
-        os << "copy_finite<kThreads, " << getColumns(copy.getSource()) << ">(" << getText(copy.getTile())
-           << ", " << getRows(copy.getSource(), copy.getIndices(), copy.getRows()) << ");\n";
+        os << "copy_finite<" << getThreads(copy.getByWarp()) << ", " << getColumns(copy.getSource()) << ">("
+           << getText(copy.getTile()) << ", " << getRows(copy.getSource(), copy.getIndices(), copy.getRows())
+           << ");\n";
         return true;
       })
       .Case([&](tile::CopyCommitOp) {
@@ -166,6 +170,29 @@ bool FunctionPrinter::printTileOp(Operation *op) {
       })
       .Case([&](tile::CopyWaitOp wait) {
         os << "wait_group<" << wait.getPending() << ">();\n";
+        return true;
+      })
+      .Case([&](tile::WarpBarrierOp) {
+        os << "__syncwarp();\n";
+        return true;
+      })
+      .Case([&](tile::AwaitKernelsOp) {
+        os << "await_kernels();\n";
+        return true;
+      })
+      .Case([&](tile::ReleaseKernelsOp) {
+        os << "release_kernels();\n";
+        return true;
+      })
+      .Case([&](tile::LoadOperandOp load) {
+        os << "load<" << getColumns(load.getSource()) << (load.getAligned() ? ", /*aligned*/ true" : "")
+           << ">(" << getText(load.getFragment()) << ", "
+           << getRows(load.getSource(), load.getIndices(), load.getRows(), load.getGroup()) << ");\n";
+        return true;
+      })
+      .Case([&](tile::MergeWarpsOp merge) {
+        os << "merge_warps(" << getArguments(merge->getOperands().drop_back(2))
+           << getScratchArgument(merge.getScratch()) << getScratchArgument(merge.getLseScratch()) << ");\n";
         return true;
       })
       .Case([&](tile::MmaOp mma) {

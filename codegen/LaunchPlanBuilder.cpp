@@ -392,6 +392,8 @@ LogicalResult VariantBuilder::addLaunch(gpu::LaunchFuncOp op) {
   spec.kernel = kernel.getName().str();
   spec.threads = static_cast<int32_t>(32 * resources.getWarps());
   spec.dynamicSharedBytes = resources.getSharedBytes();
+  spec.startsEarly =
+      kernel.walk([](tile::AwaitKernelsOp) { return WalkResult::interrupt(); }).wasInterrupted();
   gpu::KernelDim3 grid = op.getGridSizeOperandValues(), block = op.getBlockSizeOperandValues();
   for (auto [dimension, value] : llvm::enumerate(ArrayRef<Value>{grid.x, grid.y, grid.z})) {
     FailureOr<Expr> expr = getExpr(op, value);

@@ -87,8 +87,9 @@ static LogicalResult verifyOp(Operation *op) {
             tile::RowReduceOp, tile::RowCombineOp, tile::AddNonFiniteOp, tile::CopyFiniteOp,
             tile::WarpSpecializeOp, tile::OpenTurnsOp, tile::TakeTurnOp, tile::PassTurnOp,
             tile::PipelineAcquireOp, tile::PipelineWaitOp, tile::PipelineCommitOp, tile::PipelineReleaseOp,
-            tile::CopyBulkOp, tile::WorkDrawOp, tile::WorkTakeOp, tile::MmaCommitOp, tile::MmaWaitOp>(
-          [](Operation *) { return success(); })
+            tile::WarpBarrierOp, tile::AwaitKernelsOp, tile::ReleaseKernelsOp, tile::LoadOperandOp,
+            tile::MergeWarpsOp, tile::CopyBulkOp, tile::WorkDrawOp, tile::WorkTakeOp, tile::MmaCommitOp,
+            tile::MmaWaitOp>([](Operation *) { return success(); })
       .Case([](scf::ForOp loop) -> LogicalResult {
         if (loop.getUnsignedCmp())
           return loop.emitOpError("compares unsigned, which has no CUDA C++ form");
@@ -143,7 +144,8 @@ static LogicalResult verifyFunction(gpu::GPUFuncOp function) {
       // Those of the consumers, where warps have roles.
       bool hasRole = alloc->getParentOfType<tile::WarpSpecializeOp>();
       int64_t warps = kernel.getWarps() - (hasRole ? 4 : 0);
-      if (type.getWarps()[0] * type.getWarps()[1] == warps)
+      int64_t own = type.getWarps()[0] * type.getWarps()[1];
+      if (own == warps || (own == 1 && !hasRole)) // 1: each warp has its own
         return WalkResult::advance();
       alloc.emitOpError("expected the ")
           << warps << " warps of the " << (hasRole ? "consumers" : "kernel") << ", got " << type;

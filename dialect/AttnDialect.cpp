@@ -94,7 +94,7 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockN, LoopOrder order, int64_t kvSplits, int64_t vectorLength,
                                    int64_t registerRows, int64_t registerVectors, int64_t warps,
                                    int64_t blocksPerMultiprocessor, int64_t stages, ScheduleFamily family,
-                                   bool fixedMaximum) {
+                                   bool fixedMaximum, int64_t keyWarps) {
   std::pair<StringRef, int64_t> numbers[] = {{"block_m", blockM},
                                              {"block_n", blockN},
                                              {"kv_splits", kvSplits},
@@ -103,7 +103,8 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                              {"register_vectors", registerVectors},
                                              {"warps", warps},
                                              {"blocks_per_multiprocessor", blocksPerMultiprocessor},
-                                             {"stages", stages}};
+                                             {"stages", stages},
+                                             {"key_warps", keyWarps}};
   for (auto [name, value] : numbers) // (S1)
     if (value < 1 || value > std::numeric_limits<int32_t>::max())
       return emitError() << "expected " << name << " from 1 to 2^31 - 1, got " << value << " [S1]";
@@ -121,11 +122,15 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (fixedMaximum && family != ScheduleFamily::hopper) // (S5)
     return emitError() << "expected fixed_maximum with family = hopper, got "
                        << stringifyScheduleFamily(family) << " [S5]";
+  if (keyWarps > 1 && (keyWarps != warps || family != ScheduleFamily::portable)) // (S6)
+    return emitError() << "expected key_warps of 1, or of all " << warps
+                       << " warps with family = portable, got " << keyWarps << " with "
+                       << stringifyScheduleFamily(family) << " [S6]";
   return success();
 }
 
 ScheduleAttr ScheduleAttr::withKvSplits(int64_t kvSplits) const {
   return get(getContext(), getBlockM(), getBlockN(), getOrder(), kvSplits, getVectorLength(),
              getRegisterRows(), getRegisterVectors(), getWarps(), getBlocksPerMultiprocessor(), getStages(),
-             getFamily(), getFixedMaximum());
+             getFamily(), getFixedMaximum(), getKeyWarps());
 }

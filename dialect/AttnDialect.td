@@ -132,6 +132,9 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
       in the blocks before, not to the true one. A second kernel computes exactly what came out wrong by that (a sum of
       exponentials outside 2^-40 to 2^100, an exponent of the maximum above 2^26) and, where pairs may be dropped, what is not
       finite; it returns at once where there is nothing of that kind.
+    - With `key_warps` of more than 1 so many warps of a block share its rows and divide its keys: each warp streams
+      `block_n` keys at a time, through tiles of its own, and what they come to is merged in the end. For tiles of few rows,
+      whose warps would have none.
 
     Only `block_m` and `block_n` have to be given; the order is `query_outer` and every other number 1 where it is left out.
 
@@ -142,6 +145,7 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     - (S3) `key_outer` and `kv_splits > 1` exclude each other.
     - (S4) `vector_length` and `register_rows * register_vectors` are at most 256: micro-kernels are unrolled.
     - (S5) `warps` is at most 32; with `family = hopper` they are 2 to 4 warpgroups. `fixed_maximum` is for `family = hopper`.
+    - (S6) `key_warps` is 1, or all `warps` of `family = portable`.
 
     Example: `#attn.schedule<block_m = 64, block_n = 64, vector_length = 16, register_rows = 8, register_vectors = 2>`
   }];
@@ -157,7 +161,8 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"int64_t", "1">:$blocks_per_multiprocessor,
     DefaultValuedParameter<"int64_t", "1">:$stages,
     DefaultValuedParameter<"::attn::ScheduleFamily", "::attn::ScheduleFamily::portable">:$family,
-    DefaultValuedParameter<"bool", "false">:$fixed_maximum);
+    DefaultValuedParameter<"bool", "false">:$fixed_maximum,
+    DefaultValuedParameter<"int64_t", "1">:$key_warps);
   let extraClassDeclaration = [{
     ScheduleAttr withKvSplits(int64_t kvSplits) const;
   }];

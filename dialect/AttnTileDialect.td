@@ -193,7 +193,8 @@ def AttnTile_FragmentType : AttnTile_Type<"Fragment", "fragment"> {
   let summary = "Register storage that the threads of a block hold together";
   let description = [{
     The block's warps form a grid of `warps[0]` x `warps[1]`, which cuts a fragment of M x N into as many bands: warp w holds
-    the M / warps[0] rows of band w / warps[1], and the N / warps[1] columns of band w % warps[1].
+    the M / warps[0] rows of band w / warps[1], and the N / warps[1] columns of band w % warps[1]. A fragment of 1x1 warps in a
+    block of several is one of each warp: they work on tiles of their own.
 
     | layout | within 16 rows of a warp (PTX ISA, "Matrix fragments for mma.m16n8k16") |
     |---|---|

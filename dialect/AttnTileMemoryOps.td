@@ -21,6 +21,7 @@ class AttnTile_FragmentArg<list<MemoryEffect> effects> : Arg<AttnTile_FragmentTy
 
 def ReadsShared : AttnTile_SharedArg<[MemRead<AttnTile_SharedMemory>]>;
 def WritesShared : AttnTile_SharedArg<[MemWrite<AttnTile_SharedMemory>]>;
+def UpdatesShared : AttnTile_SharedArg<[MemRead<AttnTile_SharedMemory>, MemWrite<AttnTile_SharedMemory>]>;
 def ReadsFragment : AttnTile_FragmentArg<[MemRead<AttnTile_RegisterFile>]>;
 def WritesFragment : AttnTile_FragmentArg<[MemWrite<AttnTile_RegisterFile>]>;
 def UpdatesFragment : AttnTile_FragmentArg<[MemRead<AttnTile_RegisterFile>, MemWrite<AttnTile_RegisterFile>]>;
@@ -69,6 +70,9 @@ def AttnTile_CopyAsyncOp : AttnTile_Op<"copy_async", [AttrSizedOperandSegments]>
     With `aligned`, base, row stride and row length are multiples of 16 bytes, and the copy is made by 16-byte `cp.async`;
     without it, element by element and done when the operation returns.
 
+    With `by_warp` each warp copies a tile of its own, and only its lanes see it after a barrier of the warp
+    (`attn_tile.warp_barrier`).
+
     With `packed(%group)` the rows are those of `group` consecutive heads, interleaved: row r of the tile becomes
     `source[…, head + (first + r) mod group, (first + r) floordiv group, :]`, where `head` is the index before `first`. So
     the query heads that share a key head share a tile.
@@ -87,15 +91,15 @@ def AttnTile_CopyAsyncOp : AttnTile_Op<"copy_async", [AttrSizedOperandSegments]>
     ```
   }];
   let arguments = (ins ReadsGlobal:$source, Variadic<Index>:$indices, Index:$rows, WritesShared:$tile, UnitAttr:$aligned,
-                       Optional<Index>:$group);
+                       UnitAttr:$by_warp, Optional<Index>:$group);
   let assemblyFormat = [{
-    $source `[` $indices `]` (`packed` `(` $group^ `)`)? `rows` `(` $rows `)` `to` $tile (`aligned` $aligned^)? attr-dict
-    `:` type($source) `,` type($tile)
+    $source `[` $indices `]` (`packed` `(` $group^ `)`)? `rows` `(` $rows `)` `to` $tile (`aligned` $aligned^)?
+    (`by_warp` $by_warp^)? attr-dict `:` type($source) `,` type($tile)
   }];
   let builders = [
     OpBuilder<(ins "::mlir::Value":$source, "::mlir::ValueRange":$indices, "::mlir::Value":$rows, "::mlir::Value":$tile,
-                   "bool":$aligned),
-              [{ build($_builder, $_state, source, indices, rows, tile, aligned, ::mlir::Value()); }]>
+                   "bool":$aligned, CArg<"bool", "false">:$byWarp),
+              [{ build($_builder, $_state, source, indices, rows, tile, aligned, byWarp, ::mlir::Value()); }]>
   ];
   let hasVerifier = 1;
 }
@@ -104,7 +108,7 @@ def AttnTile_CopyFiniteOp : AttnTile_Op<"copy_finite"> {
   let summary = "Copies rows of a tensor to a shared tile, without infinities and NaNs";
   let description = [{
     As `attn_tile.copy_async` without `aligned`, but with 0 for what is not finite, which `attn_tile.add_non_finite` takes care
-    of. Element by element, done when the operation returns; other threads see it after a barrier.
+    of. Element by element, done when the operation returns; other threads see it after a barrier. `by_warp` is as there.
 
     Constraints:
     - (CF1) there is an index for each dimension of the source but the last; source and tile have the same element type.
@@ -116,9 +120,9 @@ def AttnTile_CopyFiniteOp : AttnTile_Op<"copy_finite"> {
         : memref<?x4x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>, !attn_tile.shared<64x128xbf16>
     ```
   }];
-  let arguments = (ins ReadsGlobal:$source, Variadic<Index>:$indices, Index:$rows, WritesShared:$tile);
+  let arguments = (ins ReadsGlobal:$source, Variadic<Index>:$indices, Index:$rows, WritesShared:$tile, UnitAttr:$by_warp);
   let assemblyFormat = [{
-    $source `[` $indices `]` `rows` `(` $rows `)` `to` $tile attr-dict `:` type($source) `,` type($tile)
+    $source `[` $indices `]` `rows` `(` $rows `)` `to` $tile (`by_warp` $by_warp^)? attr-dict `:` type($source) `,` type($tile)
   }];
   let hasVerifier = 1;
 }
@@ -138,6 +142,46 @@ def AttnTile_CopyWaitOp : AttnTile_Op<"copy_wait", [MemoryEffects<[MemWrite<Attn
   }];
   let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$pending);
   let assemblyFormat = "`pending` `(` $pending `)` attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// Who waits for whom
+//===----------------------------------------------------------------------===//
+
+def AttnTile_WarpBarrierOp : AttnTile_Op<"warp_barrier", [
+    MemoryEffects<[MemRead<AttnTile_SharedMemory>, MemWrite<AttnTile_SharedMemory>]>]> {
+  let summary = "Waits for the lanes of the warp";
+  let description = [{
+    What one of them wrote to shared memory before, the others see after it. `gpu.barrier` does the same for the block.
+
+    Example: `attn_tile.warp_barrier`
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+class AttnTile_KernelOrderOp<string mnemonic>
+    : AttnTile_Op<mnemonic, [MemoryEffects<[MemRead, MemWrite, MemWrite<AttnTile_SharedMemory>]>]> {
+  let assemblyFormat = "attr-dict";
+}
+
+def AttnTile_AwaitKernelsOp : AttnTile_KernelOrderOp<"await_kernels"> {
+  let summary = "Waits until the kernels launched before are done, and their memory is written";
+  let description = [{
+    A kernel with this operation may start while the kernel before it still runs (PTX ISA, `griddepcontrol.wait`; "programmatic
+    dependent launch"): it is there when that ends. Nothing that others write may be touched before. For sm_90 and later.
+
+    Example: `attn_tile.await_kernels`
+  }];
+}
+
+def AttnTile_ReleaseKernelsOp : AttnTile_KernelOrderOp<"release_kernels"> {
+  let summary = "Lets the kernel launched next start, if it waits for this one itself";
+  let description = [{
+    Once all blocks have come here, or ended (PTX ISA, `griddepcontrol.launch_dependents`). Without it they do at the end. For
+    sm_90 and later.
+
+    Example: `attn_tile.release_kernels`
+  }];
 }
 
 //===----------------------------------------------------------------------===//
@@ -185,6 +229,34 @@ def AttnTile_LoadOp : AttnTile_Op<"load"> {
   let arguments = (ins ReadsGlobal:$source, Variadic<Index>:$indices, Index:$rows, WritesFragment:$fragment, UnitAttr:$opaque);
   let assemblyFormat = [{
     $source `[` $indices `]` `rows` `(` $rows `)` `to` $fragment (`opaque` $opaque^)? attr-dict `:` type($source) `,` type($fragment)
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_LoadOperandOp : AttnTile_Op<"load_operand", [AttrSizedOperandSegments]> {
+  let summary = "Loads a left operand of products from rows of a tensor";
+  let description = [{
+    `fragment[r, c] = source[indices…, first + r, c]`, where `first` is the last index, for r < rows; other rows, and columns
+    beyond the source's, are 0. `packed(%group)` says of the source what it says of that of `attn_tile.copy_async`, and so does
+    `aligned`, without which elements are loaded one by one.
+
+    Constraints:
+    - (LO1) there is an index for each dimension of the source but the last; source and fragment have the same element type.
+    - (LO2) the last dimension of the source is static, has stride 1 and at most the fragment's columns.
+    - (LO3) with `packed` there are at least two indices.
+    - (LO4) fragment is an `operand_a` of 16 bits.
+
+    Example:
+    ```mlir
+    attn_tile.load_operand %query[%b, %h, %first] packed(%group) rows(%rows) to %query_rows aligned
+        : memref<?x16x?x128xbf16, strided<[?, ?, ?, 1], offset: ?>>, !attn_tile.fragment<16x128xbf16, operand_a, 1x1>
+    ```
+  }];
+  let arguments = (ins ReadsGlobal:$source, Variadic<Index>:$indices, Index:$rows, WritesFragment:$fragment,
+                       UnitAttr:$aligned, Optional<Index>:$group);
+  let assemblyFormat = [{
+    $source `[` $indices `]` (`packed` `(` $group^ `)`)? `rows` `(` $rows `)` `to` $fragment (`aligned` $aligned^)? attr-dict
+    `:` type($source) `,` type($fragment)
   }];
   let hasVerifier = 1;
 }

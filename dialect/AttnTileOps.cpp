@@ -405,6 +405,24 @@ LogicalResult RowCombineOp::verify() {
                  failed(verifyScratch(*this, getRows().getType(), getScratch(), /*isPartial=*/false, "RC2")));
 }
 
+LogicalResult MergeWarpsOp::verify() {
+  FragmentType part = getPart().getType(), out = getOut().getType();
+  int64_t warps = out.getWarps().empty() ? 0 : out.getWarps().back();
+  if (part.getLayout() != Layout::accumulator || out.getLayout() != Layout::accumulator ||
+      part.getShape() != out.getShape() || part.getWarps() != ArrayRef<int64_t>{1, 1} ||
+      out.getWarps().front() != 1 || getPartLse().getType() != part.getRowsType() ||
+      getLse().getType() != out.getRowsType())
+    return emitOpError("expected accumulators of one shape, of 1x1 and of 1xW warps, and their rows, got ")
+           << part << ", " << getPartLse().getType() << ", " << out << " and " << getLse().getType()
+           << " [MW1]";
+  int64_t rows = warps * part.getShape()[0], elements = rows * part.getShape()[1];
+  for (auto [type, expected] :
+       {std::pair(getScratch().getType(), elements), {getLseScratch().getType(), rows}})
+    if (type.getShape() != ArrayRef(expected) || !type.getElementType().isF32())
+      return emitOpError("expected a scratch of ") << expected << " f32, got " << type << " [MW2]";
+  return success();
+}
+
 LogicalResult LoadRowsOp::verify() {
   return verifyRowsPlace(*this, cast<MemRefType>(getSource().getType()), getIndices().size(),
                          getFragment().getType(), "LR1");
@@ -448,6 +466,19 @@ static LogicalResult verifyF32Place(Operation *op, FragmentType fragment, MemRef
 LogicalResult LoadOp::verify() {
   return verifyF32Place(*this, getFragment().getType(), cast<MemRefType>(getSource().getType()),
                         getIndices().size(), getOpaque(), "LD1");
+}
+
+LogicalResult LoadOperandOp::verify() {
+  FragmentType fragment = getFragment().getType();
+  if (failed(verifyLayout(*this, "the fragment", fragment, Layout::operand_a, "LO4")))
+    return failure();
+  auto source = cast<MemRefType>(getSource().getType());
+  if (source.getElementType() != fragment.getElementType())
+    return emitOpError("expected source and fragment of the same element type, got ")
+           << source << " and " << fragment << " [LO1]";
+  return failure(
+      failed(verifyPacked(*this, getGroup(), getIndices().size(), "LO3")) ||
+      failed(verifyTilePlace(*this, source, getIndices().size(), fragment.getShape()[1], "LO1", "LO2")));
 }
 
 static LogicalResult verifySameShape(Operation *op, FragmentType fragment, SharedType tile, StringRef label) {

@@ -396,6 +396,34 @@ def AttnTile_RowDotOp : AttnTile_Op<"row_dot", [AllTypesMatch<["a", "b"]>]> {
   let hasVerifier = 1;
 }
 
+def AttnTile_MergeWarpsOp : AttnTile_Op<"merge_warps"> {
+  let summary = "Merges the attention that each warp computed over keys of its own";
+  let description = [{
+    `part` and `part_lse` are of each warp: the normalised output of its keys, and their lse. `out` and `lse` become those of the
+    keys of all of them, by the rule of `attn.merge`, divided among the warps of the block. Through `scratch` and `lse_scratch`; the block is
+    synchronised before they are written, and before they are read.
+
+    Constraints:
+    - (MW1) part and out are accumulators of one shape, part of 1x1 warps and out of 1xW; part_lse and lse are their rows.
+    - (MW2) scratch and lse_scratch are vectors of f32, with W times the elements of part and of part_lse.
+
+    Example:
+    ```mlir
+    attn_tile.merge_warps %part, %part_lse into %out, %lse through %scratch, %lses
+        : !attn_tile.fragment<16x64xf32, accumulator, 1x1>, !attn_tile.fragment<16xf32, rows, 1x1>,
+          !attn_tile.fragment<16x64xf32, accumulator, 1x4>, !attn_tile.fragment<16xf32, rows, 1x4>,
+          !attn_tile.shared<4096xf32>, !attn_tile.shared<64xf32>
+    ```
+  }];
+  let arguments = (ins ReadsFragment:$part, ReadsFragment:$part_lse, WritesFragment:$out, WritesFragment:$lse,
+                       UpdatesShared:$scratch, UpdatesShared:$lse_scratch);
+  let assemblyFormat = [{
+    $part `,` $part_lse `into` $out `,` $lse `through` $scratch `,` $lse_scratch attr-dict
+    `:` type($part) `,` type($part_lse) `,` type($out) `,` type($lse) `,` type($scratch) `,` type($lse_scratch)
+  }];
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // On the host
 //===----------------------------------------------------------------------===//

@@ -14,7 +14,7 @@ using namespace attn;
 
 namespace {
 struct Tile {
-  int64_t blockM, blockN, warps, blocksPerMultiprocessor, stages;
+  int64_t blockM, blockN, warps, blocksPerMultiprocessor, stages, keyWarps = 1;
 };
 } // namespace
 
@@ -27,6 +27,13 @@ static constexpr Tile kForwardTiles[] = {
 /// Before these where the keys are computed in parts: copies of many small blocks are in flight at once, and
 /// few rows of a tile are empty.
 static constexpr Tile kSplitTiles[] = {{64, 64, 4, 3, 1}, {64, 64, 4, 2, 1}};
+/// Before those where a tile is to have few rows: each warp streams keys of its own, and the next ones are
+/// always on their way.
+static constexpr Tile kFewRowsTiles[] = {{16, 32, 4, 3, 2, 4},
+                                         {16, 32, 4, 2, 2, 4},
+                                         {16, 32, 4, 1, 2, 4},
+                                         {16, 16, 4, 1, 2, 4},
+                                         {16, 16, 2, 1, 2, 2}};
 /// The resident block is of keys, the streamed one of queries.
 static constexpr Tile kFusedTiles[] = {{64, 128, 4, 2, 2}, {64, 128, 8, 1, 2}, {64, 64, 4, 2, 1},
                                        {64, 64, 8, 1, 2},  {64, 64, 8, 1, 1},  {32, 64, 8, 1, 1},
@@ -62,6 +69,8 @@ static WarpGrid divide(int64_t rows, int64_t columns, int64_t warps, unsigned el
 }
 
 static WarpGrids getWarpGrids(KernelKind kind, unsigned elementBits, const Tile &tile) {
+  if (tile.keyWarps > 1)
+    return {{1, 1}, {1, 1}, tile.keyWarps};
   // The softmax of a row stays in one warp if it can. A backward has no reductions, and with two warp columns
   // or more each warp reads less of the operands.
   if (kind == KernelKind::forward) {
@@ -74,8 +83,9 @@ static WarpGrids getWarpGrids(KernelKind kind, unsigned elementBits, const Tile 
 }
 
 static Tile getTile(ScheduleAttr schedule) {
-  return {schedule.getBlockM(), schedule.getBlockN(), schedule.getWarps(),
-          schedule.getBlocksPerMultiprocessor(), schedule.getStages()};
+  return {schedule.getBlockM(), schedule.getBlockN(),
+          schedule.getWarps(),  schedule.getBlocksPerMultiprocessor(),
+          schedule.getStages(), schedule.getKeyWarps()};
 }
 
 WarpGrids attn::getWarpGrids(KernelKind kind, unsigned elementBits, ScheduleAttr schedule) {
@@ -97,7 +107,7 @@ static int64_t padDim(int64_t dim, unsigned elementBits, const WarpGrids &grids)
     int64_t permuted = chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2;
     return warpColumns == 1 || part / chunkElements % permuted == 0 || llvm::isPowerOf2_64(part);
   };
-  int64_t columns = llvm::alignTo(dim, 16);
+  int64_t columns = llvm::alignTo(dim, grids.keyWarps > 1 ? 32 : 16); // merge_warps: whole lines of banks
   while (!canAdvance(columns, grids.queries.columns) || !canAdvance(columns, grids.keys.columns))
     columns += 16;
   return columns;
@@ -116,6 +126,8 @@ static std::pair<int64_t, int64_t> measure(const ShapeClass &shape, const Tile &
   WarpGrids grids = ::getWarpGrids(shape.kind, shape.elementBits, tile);
   auto [d, c] = padDims(shape.kind, shape.headDim, shape.valueDim, shape.elementBits, grids);
   int64_t m = tile.blockM, n = tile.blockN, threads = 32 * tile.warps, bytes = shape.elementBits / 8;
+  if (tile.keyWarps > 1) // with the lse of each row and warp
+    return {tile.keyWarps * (bytes * tile.stages * n * (d + c) + 4 * m), m * (n + c) / 32};
   if (shape.kind == KernelKind::forward) {
     // In f32, and from one warp column to another, the probabilities go through shared memory.
     int64_t scores = shape.elementBits == 32 || grids.queries.columns > 1 ? m * n : 0;
@@ -153,6 +165,8 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
   SmallVector<Tile> tiles(getTiles(shape.kind));
   if (isForward && overrides.splitsKeys)
     tiles.insert(tiles.begin(), std::begin(kSplitTiles), std::end(kSplitTiles));
+  if (isForward && overrides.hasFewRows && shape.elementBits == 16)
+    tiles.insert(tiles.begin(), std::begin(kFewRowsTiles), std::end(kFewRowsTiles));
   for (Tile tile : tiles) {
     if (overrides.blockM)
       tile.blockM = overrides.blockM;
@@ -164,8 +178,11 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
       continue;
     // A warp has whole products: 16 rows, and 16 columns, or 8 of those of f32.
     WarpGrids grids = ::getWarpGrids(shape.kind, shape.elementBits, tile);
+    // The output of a warp has the room of its values in the end.
+    if (tile.keyWarps > 1 && 4 * tile.blockM > tile.stages * tile.blockN * (shape.elementBits / 8))
+      continue;
     if (tile.blockM % (16 * grids.queries.rows) != 0 ||
-        grids.queries.rows * grids.queries.columns != tile.warps ||
+        grids.queries.rows * grids.queries.columns * grids.keyWarps != tile.warps ||
         (!isForward && tile.blockN % (16 * grids.keys.rows) != 0) ||
         tile.blockN % (getProductColumns(shape.elementBits) * grids.queries.columns) != 0)
       continue;
@@ -193,7 +210,7 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
         emitError, target.getContext(), tile.blockM, tile.blockN, overrides.order, /*kv_splits=*/int64_t{1},
         /*vector_length=*/int64_t{1}, /*register_rows=*/int64_t{1}, /*register_vectors=*/int64_t{1},
         tile.warps, tile.blocksPerMultiprocessor, tile.stages, ScheduleFamily::portable,
-        /*fixed_maximum=*/false);
+        /*fixed_maximum=*/false, tile.keyWarps);
     if (!choice.schedule)
       return failure();
     return choice;

@@ -108,7 +108,7 @@ bool attn::chooseHopperSchedule(const ShapeClass &shape, TargetAttr target,
                                         /*kv_splits=*/1, /*vector_length=*/1, /*register_rows=*/1,
                                         /*register_vectors=*/1, candidate.warps,
                                         /*blocks_per_multiprocessor=*/1, kStages, ScheduleFamily::hopper,
-                                        /*fixed_maximum=*/!overrides.exactMaximum);
+                                        /*fixed_maximum=*/!overrides.exactMaximum, /*key_warps=*/1);
     return true;
   }
   return false;

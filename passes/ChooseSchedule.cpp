@@ -144,7 +144,8 @@ FailureOr<ScheduleChoice> attn::chooseSchedule(function_ref<InFlightDiagnostic()
       ScheduleAttr::getChecked(emitError, target.getContext(), chosen.blockM, chosen.blockN, overrides.order,
                                /*kv_splits=*/int64_t{1}, vectorLength, tile.rows, tile.vectors,
                                /*warps=*/int64_t{1}, /*blocks_per_multiprocessor=*/int64_t{1},
-                               /*stages=*/int64_t{1}, ScheduleFamily::portable, /*fixed_maximum=*/false);
+                               /*stages=*/int64_t{1}, ScheduleFamily::portable, /*fixed_maximum=*/false,
+                               /*key_warps=*/int64_t{1});
   if (!choice.schedule || failed(verifyTileBytes(emitError, shape, choice.schedule)))
     return failure();
   return choice;

@@ -34,6 +34,8 @@ struct ScheduleOverrides {
   int64_t maxBlockN = 0;
   /// For a GPU: a tile for few queries, whose keys are computed in parts.
   bool splitsKeys = false;
+  /// For a GPU: a tile whose rows are few.
+  bool hasFewRows = false;
   /// For a GPU: whether bases and strides of all tensors are multiples of 16 bytes.
   bool aligned = true;
   /// For a GPU; the fastest that can be, where it is left open.
@@ -106,8 +108,10 @@ struct WarpGrid {
   int64_t rows, columns;
 };
 /// For accumulators whose rows are queries (the scores, out, d_query), and keys (d_key, d_value).
+/// `keyWarps` is that of the schedule: a grid is that of one of so many warps then.
 struct WarpGrids {
   WarpGrid queries, keys;
+  int64_t keyWarps = 1;
 };
 WarpGrids getWarpGrids(KernelKind kind, unsigned elementBits, ScheduleAttr schedule);
 

@@ -174,6 +174,8 @@ def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
     Option<"keyOuter", "key-outer", "bool", "false", "Forward: blocks of keys in the outer loop (FlashAttention-1)">,
     Option<"splitKeys", "split-keys", "bool", "false",
            "Forward, on a GPU: choose a tile for keys that are computed in parts">,
+    Option<"fewRows", "few-rows", "bool", "false",
+           "With split-keys: choose one of few rows, whose warps divide the keys, if there is one">,
     Option<"family", "family", "std::string", "\"auto\"",
            "Instructions of GPU kernels: portable, hopper, or auto for the fastest that can be">,
     Option<"exactMaximum", "exact-maximum", "bool", "false",
@@ -201,6 +203,13 @@ def SplitKvPass : Pass<"attn-split-kv", "::mlir::ModuleOp"> {
     with the blocks of queries of all heads and batch entries, and the keys that the last block visits, where these follow
     from the lengths alone, or else all. An `attn_tile.take_if` says that this is for calls with more than one part, and for
     those of which one tile holds all queries of a head (of a key head, for all its query heads) and that visit 1024 keys.
+    Where the schedule has `key_warps`, the tile is one of few rows, and this is for calls of which one holds all queries of a head and that
+    visit 1024 keys. Then nearly every multiprocessor is to have one block:
+
+    ```
+    parts = max(1, min(ceil(15/16 multiprocessors / blocks), keys / 256, 128))
+    ```
+
     An operation with block lists is not split by lengths: they have no ranges to divide. Nor is one of f32 tensors: parts
     are weighted by their lse, whose rounding shows there.
 

@@ -64,6 +64,7 @@ void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &optio
   plan.blockN = options.blockN;
   plan.keyOuter = options.keyOuter;
   plan.splitKeys = gpu.splitByLengths || options.kvSplits > 1;
+  plan.fewRows = gpu.fewRows;
   plan.family = gpu.family;
   plan.exactMaximum = gpu.exactMaximum;
   plan.aligned = gpu.aligned;
@@ -143,6 +144,7 @@ void attn::buildCpuPipeline(OpPassManager &pm, const CpuPipelineOptions &options
 void attn::buildCudaPipeline(OpPassManager &pm, const CudaPipelineOptions &options) {
   GpuPlanOptions gpu;
   gpu.splitByLengths = options.splitKv && options.kvSplits == 0;
+  gpu.fewRows = options.fewRows;
   gpu.aligned = options.aligned;
   gpu.exactMaximum = options.exactMaximum;
   gpu.family = options.family;

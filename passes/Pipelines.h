@@ -57,12 +57,15 @@ struct CudaPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<Cuda
                        llvm::cl::desc("Forward: for few queries and long keys, in parts of a number that "
                                       "follows from the sizes of a call (with kv-splits=0)"),
                        llvm::cl::init(false)};
+  Option<bool> fewRows{*this, "few-rows",
+                       llvm::cl::desc("With split-kv: for so few queries that a tile has few rows"),
+                       llvm::cl::init(false)};
   CudaPipelineOptions() { blockLists = true; }
 };
 
 /// What is chosen for a GPU only.
 struct GpuPlanOptions {
-  bool splitByLengths = false, aligned = true, exactMaximum = false;
+  bool splitByLengths = false, fewRows = false, aligned = true, exactMaximum = false;
   std::string family = "auto";
 };
 

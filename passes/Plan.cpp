@@ -46,6 +46,7 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   overrides.blockN = blockN;
   overrides.setLists(op);
   overrides.splitsKeys = splitKeys && !op.getBlockLists();
+  overrides.hasFewRows = fewRows && overrides.splitsKeys;
   overrides.aligned = aligned;
   overrides.family = symbolizeScheduleFamily(family);
   overrides.exactMaximum = exactMaximum;

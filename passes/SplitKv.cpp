@@ -121,7 +121,12 @@ static void splitByLengths(OnlineAttentionOp op, TargetAttr target) {
   bool packs = packsHeads(op);
   Value one = constant(1);
   Value blocks = arith::MaxSIOp::create(b, getNumForwardBlocks(b, op, packs), one);
-  Value byRoom = arith::DivSIOp::create(b, constant(room), blocks);
+  // Blocks whose warps divide the keys saturate the memory when nearly every multiprocessor has one.
+  bool hasFewRows = schedule.getKeyWarps() > 1;
+  if (hasFewRows)
+    room = target.getMultiprocessors() - target.getMultiprocessors() / 16;
+  Value byRoom = hasFewRows ? arith::CeilDivSIOp::create(b, constant(room), blocks).getResult()
+                            : arith::DivSIOp::create(b, constant(room), blocks).getResult();
   Value visited = getVisitedKeys(b, op);
   Value byKeys = arith::DivSIOp::create(b, visited, constant(kMinPartKeys));
   Value most = arith::MinSIOp::create(b, arith::MinSIOp::create(b, byRoom, byKeys), constant(kMaxParts));
@@ -131,8 +136,9 @@ static void splitByLengths(OnlineAttentionOp op, TargetAttr target) {
   };
   Value isOneTile = isAtLeast(constant(schedule.getBlockM()), getNumForwardRows(b, op, packs));
   isOneTile = arith::AndIOp::create(b, isOneTile, isAtLeast(visited, constant(kMinKeys)));
-  Value pays = arith::OrIOp::create(b, isOneTile, isAtLeast(parts, constant(2)));
-  tile::TakeIfOp::create(b, pays, "split_kv");
+  Value pays =
+      hasFewRows ? isOneTile : arith::OrIOp::create(b, isOneTile, isAtLeast(parts, constant(2))).getResult();
+  tile::TakeIfOp::create(b, pays, hasFewRows ? "few_rows" : "split_kv");
 
   auto named = remark::RemarkOpts::name("kv-splits").category("attn-split-kv").function("forward");
   remark::passed(op->getLoc(), named)

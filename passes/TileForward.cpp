@@ -12,6 +12,10 @@
 // probabilities, go through shared memory.) One tile of keys and one of values: the keys of the next block
 // are copied while the softmax runs, the values while the scores are computed.
 //
+// Where a tile has few rows (decoding), memory is what limits it. Then each warp is by itself (`key_warps`):
+// it has all rows, streams a part of the keys through two tiles of its own, of which one is always on its
+// way, and no warp waits for another until they merge their results (FlashDecoding, inside a block).
+//
 //===----------------------------------------------------------------------===//
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -42,7 +46,11 @@ private:
   void forEachMarkedTile();
   void computeOutput(const BlockRanges &ranges, const Streamed &keys);
   void computeOutputSelecting(const BlockRanges &ranges, const Streamed &keys);
+  void copyBlock(Value begin, Value stage);
   void step(const StreamedBlock &block);
+  void stepOfWarp(const StreamedBlock &block);
+  void updateOutput(const StreamedBlock &block);
+  void barrier();
   void applyMasks(const StreamedBlock &block);
   Value leavesOutValues(const StreamedBlock &block);
   void copyFiniteValues(const StreamedBlock &block);
@@ -55,6 +63,8 @@ private:
   }
   /// Whether probabilities go through shared memory to the second product.
   bool sharesProbabilities() { return elementType.isF32() || queryGrid[1] > 1; }
+  /// Whether warps divide the keys: tiles but that of the queries are of a warp then.
+  bool dividesKeys() { return keyWarps() > 1; }
 
   bool isRepair;
   Value hostOut, hostLse, out, lse;
@@ -64,6 +74,8 @@ private:
   Value rows, numBlocks;
   // Storage.
   Value queryTile, keyTile, valueTile, probabilitiesTile, probabilities;
+  /// Where warps divide the keys: the tiles of all, which warp it is, and what they merge.
+  Value keyTiles, valueTiles, warp, mergedOutput, mergedLse, lses;
   /// Whether the output is computed the second time; null where no pair is dropped.
   Value isCareful;
 };
@@ -89,9 +101,22 @@ ForwardKernel::ForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, S
 
 void ForwardKernel::allocateStorage() {
   ArrayRef<int64_t> grid = queryGrid;
-  queryTile = sharedTile("query_tile", blockM(), paddedHeadDim, elementType);
-  keyTile = sharedTile("key_tile", blockN(), paddedHeadDim, elementType);
-  valueTile = sharedTile("value_tile", blockN(), paddedValueDim, elementType);
+  if (dividesKeys()) {
+    queryTile = fragment("query_rows", FragmentType::get(b.getContext(), {blockM(), paddedHeadDim},
+                                                         elementType, Layout::operand_a, grid));
+    int64_t tiles = 2 * keyWarps();
+    keyTiles = sharedRing("key_tiles", tiles, blockN(), paddedHeadDim, elementType);
+    valueTiles = sharedRing("value_tiles", tiles, blockN(), paddedValueDim, elementType);
+    auto type = SharedType::get(b.getContext(), {keyWarps() * blockM()}, b.getF32Type());
+    lses = SharedAllocOp::create(b, type, b.getStringAttr("lses"), /*offset=*/IntegerAttr());
+    FragmentType merged = accumulatorType(blockM(), paddedValueDim, {1, keyWarps()});
+    mergedOutput = fragment("merged", merged);
+    mergedLse = fragment("merged_lse", merged.getRowsType());
+  } else {
+    queryTile = sharedTile("query_tile", blockM(), paddedHeadDim, elementType);
+    keyTile = sharedTile("key_tile", blockN(), paddedHeadDim, elementType);
+    valueTile = sharedTile("value_tile", blockN(), paddedValueDim, elementType);
+  }
   FragmentType scoresType = accumulatorType(blockM(), blockN(), grid);
   scores = fragment("scores", scoresType);
   if (sharesProbabilities()) {
@@ -107,6 +132,43 @@ void ForwardKernel::allocateStorage() {
   }
   output = fragment("output", accumulatorType(blockM(), paddedValueDim, grid));
   allocateRows(scoresType);
+}
+
+/// Of those who share tiles.
+void ForwardKernel::barrier() {
+  if (dividesKeys())
+    WarpBarrierOp::create(b);
+  else
+    gpu::BarrierOp::create(b);
+}
+
+/// Starts copying the keys and values from `begin` on to the tiles number `stage` of the warp.
+void ForwardKernel::copyBlock(Value begin, Value stage) {
+  Value slot = named(add(mul(warp, index(2)), stage), "slot");
+  ifThen(isLess(begin, kvLen), [&] {
+    copyRows(key, batch, kvHead, begin, kvLen, ringSlot(keyTiles, slot, "next_keys"));
+    copyRows(value, batch, kvHead, begin, kvLen, ringSlot(valueTiles, slot, "next_values"));
+  });
+  CopyCommitOp::create(b);
+}
+
+void ForwardKernel::stepOfWarp(const StreamedBlock &block) {
+  // All lanes are done with the block before, where the next one goes.
+  barrier();
+  copyBlock(block.next, named(sub(index(1), block.stage), "next_stage"));
+  CopyWaitOp::create(b, 1);
+  barrier();
+  Value slot = named(add(mul(warp, index(2)), block.stage), "slot");
+  keyTile = ringSlot(keyTiles, slot, "key_tile");
+  valueTile = ringSlot(valueTiles, slot, "value_tile");
+  if (Value leavesOut = leavesOutValues(block))
+    ifThen(leavesOut, [&] {
+      copyFiniteValues(block);
+      barrier();
+    });
+  FillOp::create(b, scores, f32(0));
+  mma(scores, queryTile, keyTile, /*transposeA=*/false, /*transposeB=*/true);
+  updateOutput(block);
 }
 
 void ForwardKernel::step(const StreamedBlock &block) {
@@ -136,6 +198,11 @@ void ForwardKernel::step(const StreamedBlock &block) {
       copyFiniteValues(block);
       gpu::BarrierOp::create(b);
     });
+  updateOutput(block);
+}
+
+/// From the scores of a block to the output.
+void ForwardKernel::updateOutput(const StreamedBlock &block) {
   applyScore(block.begin);
   applyMasks(block);
   softmax();
@@ -167,19 +234,25 @@ Value ForwardKernel::leavesOutValues(const StreamedBlock &block) {
 
 void ForwardKernel::copyFiniteValues(const StreamedBlock &block) {
   Value valueRows = named(sub(kvLen, block.begin), "kv_rows");
-  CopyFiniteOp::create(b, value, ValueRange{batch, kvHead, block.begin}, valueRows, valueTile);
+  CopyFiniteOp::create(b, value, ValueRange{batch, kvHead, block.begin}, valueRows, valueTile,
+                       /*by_warp=*/dividesKeys());
 }
 
 /// Adds the infinities and NaNs that step() left out of the block, where pairs are kept.
 void ForwardKernel::addKeptNonFinite(const StreamedBlock &block) {
   // All threads are done with the tiles.
-  gpu::BarrierOp::create(b);
+  barrier();
+  if (dividesKeys()) {
+    Value slot = mul(warp, index(2));
+    keyTile = ringSlot(keyTiles, slot, "key_tile");
+    valueTile = ringSlot(valueTiles, slot, "value_tile");
+  }
   copyRows(value, batch, kvHead, block.begin, kvLen, valueTile);
   if (scoresMayDrop())
     copyRows(key, batch, kvHead, block.begin, kvLen, keyTile);
   CopyCommitOp::create(b);
   CopyWaitOp::create(b, 0);
-  gpu::BarrierOp::create(b);
+  barrier();
   FillOp::create(b, scores, f32(0));
   if (scoresMayDrop()) {
     mma(scores, queryTile, keyTile, /*transposeA=*/false, /*transposeB=*/true);
@@ -199,13 +272,17 @@ void ForwardKernel::addKeptNonFinite(const StreamedBlock &block) {
 /// The output before it is normalised, and the maximum and the sum of each row.
 void ForwardKernel::computeOutput(const BlockRanges &ranges, const Streamed &keys) {
   initialiseRows();
+  if (dividesKeys())
+    barrier(); // all lanes are done with the tiles, where the output is computed again
   forEachVisitedBlock(
       ranges, keys,
-      [&](Value first, Value) {
+      [&](Value first, Value stage) {
+        if (dividesKeys())
+          return copyBlock(first, stage);
         ifThen(isLess(first, kvLen), [&] { copyRows(key, batch, kvHead, first, kvLen, keyTile); });
         CopyCommitOp::create(b);
       },
-      [&](const StreamedBlock &block) { step(block); });
+      [&](const StreamedBlock &block) { dividesKeys() ? stepOfWarp(block) : step(block); });
   CopyWaitOp::create(b, 0);
 }
 
@@ -233,7 +310,8 @@ void ForwardKernel::computeOutputSelecting(const BlockRanges &ranges, const Stre
               });
         });
         Value isFirst = arith::XOrIOp::create(b, isCareful, constant(b, loc, true));
-        Value hasNonFinite = named(holdsInBlock(anyNonFinite(output, blockSum)), "has_non_finite");
+        Value hasNonFinite = anyNonFinite(output, blockSum);
+        hasNonFinite = named(dividesKeys() ? hasNonFinite : holdsInBlock(hasNonFinite), "has_non_finite");
         scf::ConditionOp::create(b, arith::AndIOp::create(b, isFirst, hasNonFinite), ValueRange());
         builder.restoreInsertionPoint(b.saveInsertionPoint());
       },
@@ -249,6 +327,13 @@ void ForwardKernel::finalise() {
     gpu::BarrierOp::create(b);
   normaliseOutput();
   computeLse();
+  if (dividesKeys()) {
+    auto type = SharedType::get(b.getContext(), {keyWarps() * blockM() * paddedValueDim}, b.getF32Type());
+    Value scratch = SharedReuseOp::create(b, type, valueTiles, b.getStringAttr("outputs"));
+    MergeWarpsOp::create(b, output, rowMax, mergedOutput, mergedLse, scratch, lses);
+    output = mergedOutput;
+    rowMax = mergedLse;
+  }
   Value blockRows = named(sub(rows, begin), "q_rows");
   SmallVector<Value> place{batch, head, begin};
   if (split)
@@ -256,7 +341,7 @@ void ForwardKernel::finalise() {
   auto outElement = cast<MemRefType>(out.getType()).getElementType();
   auto stagingType = SharedType::get(b.getContext(), {blockM(), paddedValueDim}, cast<FloatType>(outElement));
   Value staging;
-  if (stagingType.getBytes() <= cast<SharedType>(queryTile.getType()).getBytes())
+  if (!dividesKeys() && stagingType.getBytes() <= cast<SharedType>(queryTile.getType()).getBytes())
     staging = SharedReuseOp::create(b, stagingType, queryTile, b.getStringAttr("output_tile"));
   // Parts are contiguous: their rows may be none of 16 bytes.
   bool aligned = options.aligned && (!hostParts || valueDim % 4 == 0);
@@ -269,6 +354,10 @@ void ForwardKernel::computeTile(Value work) {
   if (hostParts) {
     parts = dim(out, 0, "parts");
     split = takeDigit(work, parts, "split");
+  }
+  if (dividesKeys()) {
+    Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+    warp = named(arith::DivSIOp::create(b, thread, index(32)), "warp");
   }
   Value position = takeDigit(work, numBlocks, "position");
   if (packed) {
@@ -286,14 +375,21 @@ void ForwardKernel::computeTile(Value work) {
   Value queryBegin = packed ? arith::DivSIOp::create(b, begin, group) : begin;
   Value queryEnd = named(packed ? arith::CeilDivSIOp::create(b, end, group) : end, "q_end");
 
-  CopyAsyncOp::create(b, query, ValueRange{batch, head, begin}, named(sub(rows, begin), "q_rows"), queryTile,
-                      options.aligned, packed);
+  Value queryRows = named(sub(rows, begin), "q_rows");
+  if (dividesKeys())
+    LoadOperandOp::create(b, query, ValueRange{batch, head, begin}, queryRows, queryTile, options.aligned,
+                          packed);
+  else
+    CopyAsyncOp::create(b, query, ValueRange{batch, head, begin}, queryRows, queryTile, options.aligned,
+                        /*by_warp=*/false, packed);
   BlockRanges ranges = evaluateRanges(batch, head, queryBegin, queryEnd);
-  Streamed keys{"kv", index(0), kvLen, blockN(), split, parts};
+  Streamed keys{"kv", index(0), kvLen, blockN(), split, parts, warp, keyWarps()};
   if (dropsPairs(ranges))
     computeOutputSelecting(ranges, keys);
   else
     computeOutput(ranges, keys);
+  if (hostParts && canAwaitKernels(op))
+    ReleaseKernelsOp::create(b);
   finalise();
 }
 

@@ -17,6 +17,7 @@
 #include "passes/BufferTypes.h"
 #include "passes/ChooseSchedule.h"
 #include "passes/ScoreBounds.h"
+#include "passes/Targets.h"
 #include "passes/WorkIndex.h"
 
 using namespace mlir;
@@ -226,6 +227,11 @@ Value attn::getNumBlocks(ImplicitLocOpBuilder &host, Value tensor, int64_t block
   return arith::MulIOp::create(host, blocks, heads);
 }
 
+bool attn::canAwaitKernels(Operation *op) {
+  TargetAttr target = getTarget(op->getParentOfType<ModuleOp>());
+  return target && llvm::is_contained({Arch::sm_90a, Arch::sm_100a, Arch::sm_120a}, target.getArch());
+}
+
 // Positions of kernels have 32 bits: the end of the block after the last has to fit.
 void attn::requireShort(ImplicitLocOpBuilder &host, Value length, StringRef what) {
   static constexpr int64_t kMaxLength = std::numeric_limits<int32_t>::max() - 1023;
@@ -287,7 +293,8 @@ OnlineTileKernel::OnlineTileKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp
 void OnlineTileKernel::copyRows(Value buffer, Value batch, Value head, Value begin, Value length,
                                 Value tile) {
   Value rows = named(sub(length, begin), length == qLen ? "q_rows" : "kv_rows");
-  CopyAsyncOp::create(b, buffer, ValueRange{batch, head, begin}, rows, tile, options.aligned);
+  CopyAsyncOp::create(b, buffer, ValueRange{batch, head, begin}, rows, tile, options.aligned,
+                      /*byWarp=*/keyWarps() > 1);
 }
 
 bool OnlineTileKernel::scoresMayDrop() {
@@ -376,7 +383,7 @@ void OnlineTileKernel::takePart(SmallVectorImpl<BlockRanges::Range> &visited, co
   }
 }
 
-void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Streamed &streamed,
+void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, Streamed streamed,
                                            function_ref<void(Value, Value)> prologue,
                                            function_ref<void(const StreamedBlock &)> body) {
   Value step = index(streamed.blockSize);
@@ -394,10 +401,17 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
       blockEnd = arith::SelectOp::create(b, isLess(rangeBegin, rangeEnd), blockEnd, first);
     visited.emplace_back(named(blockBegin, name("_first")), named(blockEnd, name("_end")));
   }
+  int64_t warps = visited.size() == 1 ? streamed.warps : 1; // that take turns at blocks
+  if (warps < streamed.warps) {
+    Value warpsValue = index(streamed.warps);
+    Value before = streamed.part ? mul(streamed.part, warpsValue) : index(0);
+    streamed.part = add(before, streamed.warp);
+    streamed.parts = streamed.parts ? mul(streamed.parts, warpsValue) : warpsValue;
+  }
   if (streamed.parts)
     takePart(visited, streamed);
   // Whether a loop may begin and end elsewhere than the dimension does.
-  bool isPartial = !ranges.all || streamed.parts;
+  bool isPartial = !ranges.all || streamed.parts || streamed.warp;
   auto nameArgument = [&](BlockArgument argument, StringRef what) {
     argument.setLoc(NameLoc::get(b.getStringAttr(what), b.getLoc()));
   };
@@ -410,9 +424,12 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
 
   if (visited.size() == 1) {
     auto [begin, end] = visited.front();
+    Value stride = index(warps * streamed.blockSize);
+    if (warps > 1)
+      begin = add(begin, mul(streamed.warp, step));
     // Blocks follow each other, so the parity of their number is the stage.
     auto getStage = [&](Value position) {
-      Value number = arith::DivSIOp::create(b, position, step);
+      Value number = arith::DivSIOp::create(b, position, stride);
       return named(arith::RemSIOp::create(b, number, index(2)), "stage");
     };
     // An empty range may begin anywhere.
@@ -420,11 +437,11 @@ void OnlineTileKernel::forEachVisitedBlock(const BlockRanges &ranges, const Stre
     if (isPartial)
       some = named(arith::SelectOp::create(b, isLess(begin, end), begin, last), name("_first"));
     prologue(some, getStage(begin));
-    auto loop = scf::ForOp::create(b, begin, end, step);
+    auto loop = scf::ForOp::create(b, begin, end, stride);
     nameArgument(cast<BlockArgument>(loop.getInductionVar()), name("_begin"));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    Value next = named(add(loop.getInductionVar(), step), name("_block_end"));
+    Value next = named(add(loop.getInductionVar(), stride), warps > 1 ? name("_later") : name("_block_end"));
     if (isPartial)
       next = arith::SelectOp::create(b, isLess(next, end), next, last);
     runBody(loop.getInductionVar(), next, getStage(loop.getInductionVar()), /*masked=*/{});

@@ -119,6 +119,9 @@ mlir::Value allocateResult(mlir::ImplicitLocOpBuilder &host, mlir::Value result,
 void fillWithZero(mlir::ImplicitLocOpBuilder &host, mlir::Value buffer);
 void replaceWithBuffer(mlir::ImplicitLocOpBuilder &host, mlir::Value result, mlir::Value buffer);
 
+/// Whether kernels may start before the one before them ends: `attn_tile.await_kernels`.
+bool canAwaitKernels(mlir::Operation *op);
+
 /// Refuses lengths for which the positions of kernels have not enough bits.
 void requireShort(mlir::ImplicitLocOpBuilder &host, mlir::Value length, llvm::StringRef what);
 
@@ -137,17 +140,21 @@ public:
 protected:
   int64_t blockM() { return op.getSchedule().getBlockM(); }
   int64_t blockN() { return op.getSchedule().getBlockN(); }
+  int64_t keyWarps() { return op.getSchedule().getKeyWarps(); }
 
   BlockRanges evaluateRanges(mlir::Value batch, mlir::Value head, mlir::Value begin, mlir::Value end);
 
   /// A dimension that a kernel streams in blocks, from `begin` (a multiple of `blockSize`) to `end`; `prefix`
   /// begins the names of its positions ("kv"). With `parts`, only part number `part` of as many equal ones of
-  /// the blocks that meet a visited range.
+  /// the blocks that meet a visited range. With `warp`, each of `warps` warps streams its share of these:
+  /// every so many-th block, so that neighbours in memory are read together, or where there are several
+  /// ranges a part of its own.
   struct Streamed {
     llvm::StringRef prefix;
     mlir::Value begin, end;
     int64_t blockSize;
-    mlir::Value part = {}, parts = {};
+    mlir::Value part = {}, parts = {}, warp = {};
+    int64_t warps = 1;
   };
   struct StreamedBlock {
     /// Where it begins, and where the next one does: `end` or more after the last.
@@ -159,7 +166,7 @@ protected:
   };
   /// Runs `body` for every block of `streamed` that meets a visited range, in order. `prologue(begin, stage)`
   /// of the first comes before the loop; `begin` is `end` or more where there is no block.
-  void forEachVisitedBlock(const BlockRanges &ranges, const Streamed &streamed,
+  void forEachVisitedBlock(const BlockRanges &ranges, Streamed streamed,
                            llvm::function_ref<void(mlir::Value, mlir::Value)> prologue,
                            llvm::function_ref<void(const StreamedBlock &)> body);
 

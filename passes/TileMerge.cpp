@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A warp merges a row, lanes along the columns: whole lines are read and written. Nothing is exchanged: each
-// lane computes the weights of its row.
+// A warp merges a row, lanes along the columns: whole lines are read and written. Of a stack, where rows may
+// be few and parts many, up to four warps do, so that more loads are under way. Nothing is exchanged: each
+// thread computes the weights of its row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +23,8 @@ using namespace attn;
 using namespace attn::tile;
 
 static constexpr int64_t kWarps = 4, kLanes = 32;
-/// Loads of a lane, and parts, that are under way at once.
-static constexpr int64_t kMaxLoads = 64, kMaxUnroll = 16;
+/// Loads of a thread, and parts, that are under way at once; few parts, for which more would be idle.
+static constexpr int64_t kMaxLoads = 64, kMaxUnroll = 16, kFewParts = 2;
 
 /// Pairs whose tensors the arguments of a kernel, 4096 bytes, have room for.
 static constexpr size_t kMaxPairs = 32;
@@ -41,21 +42,28 @@ private:
   SmallVector<Value> forEachPart(ArrayRef<Value> carried, ArrayRef<StringRef> names, int64_t unroll,
                                  UpdateFn update);
   Value load(Value buffer, Value part, std::optional<Value> column = std::nullopt);
-  void mergeRow();
+  void mergeRow(int64_t maxUnroll);
 
   ImplicitLocOpBuilder &host;
   MergeOp op;
   SmallVector<Value> partOuts, partLses;
   Value hostOut, hostLse, out, lse;
   Value batch, head, row, lane;
+  /// Threads of a row, and rows of a block.
+  int64_t rowThreads, blockRows;
 };
 } // namespace
 
+/// Warps of a row.
+static int64_t getRowWarps(MergeOp op) {
+  return op.isStacked() ? std::clamp<int64_t>(op.getOut().getType().getDimSize(3) / kLanes, 1, kWarps) : 1;
+}
+
 MergeKernel::MergeKernel(ImplicitLocOpBuilder &host, MergeOp op, StringRef name)
     : TileKernel(host, name,
-                 KernelAttr::get(op.getContext(), kWarps, /*blocks_per_multiprocessor=*/1,
-                                 /*shared_bytes=*/0, /*optimization=*/3)),
-      host(host), op(op) {
+                 KernelAttr::get(op.getContext(), kWarps / getRowWarps(op) * getRowWarps(op),
+                                 /*blocks_per_multiprocessor=*/1, /*shared_bytes=*/0, /*optimization=*/3)),
+      host(host), op(op), rowThreads(kLanes * getRowWarps(op)), blockRows(kWarps / getRowWarps(op)) {
   // The sizes of the result are those of the first part, behind the dimension of a stack.
   Value first = op.getPartOuts().front();
   auto allocate = [&](Value result) -> Value {
@@ -118,14 +126,14 @@ Value MergeKernel::load(Value buffer, Value part, std::optional<Value> column) {
   return element;
 }
 
-void MergeKernel::mergeRow() {
+void MergeKernel::mergeRow(int64_t maxUnroll) {
   Value minusInfinity = f32(-INFINITY), zero = f32(0);
   auto isMinusInfinity = [&](Value value) -> Value {
     return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, value, minusInfinity);
   };
-  Value max = forEachPart(minusInfinity, {"part", "max_lse"}, kMaxUnroll,
+  Value max = forEachPart(minusInfinity, {"part", "max_lse"}, maxUnroll,
                           [&](Value partLse, Value, Value, ValueRange carried) -> SmallVector<Value> {
-                            return {arith::MaximumFOp::create(b, carried[0], partLse)};
+                            return {arith::MaxNumFOp::create(b, carried[0], partLse)};
                           })
                   .front();
 
@@ -133,13 +141,13 @@ void MergeKernel::mergeRow() {
   int64_t valueDim = op.getOut().getType().getDimSize(3);
   SmallVector<Value> columns, carried{zero};
   SmallVector<StringRef> names{"part", "weight_sum"};
-  for (int64_t first = 0; first < valueDim; first += kLanes) {
+  for (int64_t first = 0; first < valueDim; first += rowThreads) {
     columns.push_back(named(add(lane, index(first)), "column"));
     carried.push_back(zero);
     names.push_back("sum");
   }
   SmallVector<Value> sums =
-      forEachPart(carried, names, std::clamp<int64_t>(kMaxLoads / columns.size(), 1, kMaxUnroll),
+      forEachPart(carried, names, std::clamp<int64_t>(kMaxLoads / columns.size(), 1, maxUnroll),
                   [&](Value partLse, Value partOut, Value part, ValueRange carried) -> SmallVector<Value> {
                     // A part without a key counts nothing, whatever its out is.
                     Value isEmpty = isMinusInfinity(partLse);
@@ -173,19 +181,27 @@ void MergeKernel::mergeRow() {
 void MergeKernel::build() {
   requireShort(host, tensor::DimOp::create(host, op.getPartOuts().front(), op.isStacked() ? 3 : 2),
                "queries");
+  if (canAwaitKernels(op))
+    AwaitKernelsOp::create(b);
   Value qLen = dim(out, 2, "q_len"), heads = dim(out, 1, "heads");
   Value work = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-  Value block = takeDigit(work, named(ceilDiv(qLen, kWarps), "num_blocks"), "block");
+  row = takeDigit(work, named(ceilDiv(qLen, blockRows), "num_blocks"), blockRows > 1 ? "block" : "row");
   head = takeDigit(work, heads, "head");
   batch = named(work, "batch");
   Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
-  lane = named(arith::RemSIOp::create(b, thread, index(kLanes)), "lane");
-  row = named(add(mul(block, index(kWarps)), arith::DivSIOp::create(b, thread, index(kLanes))), "row");
-  ifThen(isLess(row, qLen), [&] { mergeRow(); });
+  lane = named(arith::RemSIOp::create(b, thread, index(rowThreads)), "lane");
+  if (blockRows > 1)
+    row = named(add(mul(row, index(blockRows)), arith::DivSIOp::create(b, thread, index(rowThreads))), "row");
+  ifThen(isLess(row, qLen), [&] {
+    if (!op.isStacked())
+      return mergeRow(kMaxUnroll);
+    Value hasFew = isLess(dim(partLses.front(), 0, "parts"), index(kFewParts + 1));
+    ifThenElse(hasFew, [&] { mergeRow(kFewParts); }, [&] { mergeRow(kMaxUnroll); });
+  });
 
   auto size = [&](int64_t position) -> Value { return memref::DimOp::create(host, hostOut, position); };
   Value blocks =
-      arith::CeilDivSIOp::create(host, size(2), arith::ConstantIndexOp::create(host, kWarps).getResult());
+      arith::CeilDivSIOp::create(host, size(2), arith::ConstantIndexOp::create(host, blockRows).getResult());
   for (int64_t position : {0, 1})
     blocks = arith::MulIOp::create(host, blocks, size(position));
   launch(blocks);

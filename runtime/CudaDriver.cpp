@@ -47,6 +47,10 @@ StatusOr<const CudaDriver *> CudaDriver::get() {
       return opened;
     if (Status status = opened->check(opened->init(0), "cuInit"); !status.ok())
       return StatusOr<CudaDriver>(status);
+    // Before CUDA 12.3 launches with the attribute that it is used for cannot be captured.
+    int version = 0;
+    if (opened->driverGetVersion(&version) || version < 12030)
+      opened->launchKernelEx = nullptr;
     return opened;
   }();
   if (!driver.ok())

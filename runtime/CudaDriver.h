@@ -51,6 +51,20 @@ enum FunctionAttribute : int {
   NumRegisters = 4,
   MaxDynamicSharedBytes = 8,
 };
+/// CUlaunchAttribute and CUlaunchConfig.
+enum LaunchAttributeKind : int { ProgrammaticStreamSerialization = 6 };
+struct LaunchAttribute {
+  LaunchAttributeKind kind;
+  alignas(8) int value;
+  char rest[60];
+};
+struct LaunchConfig {
+  unsigned grid[3], block[3], sharedBytes;
+  Stream stream;
+  const LaunchAttribute *attributes;
+  unsigned numAttributes;
+};
+static_assert(sizeof(LaunchAttribute) == 72 && sizeof(LaunchConfig) == 56, "as cuda.h has them");
 /// How a tensor map is encoded: CUtensorMapDataType and so on.
 enum TensorMapType : int { TensorMapF16 = 6, TensorMapBF16 = 9 };
 enum TensorMapInterleave : int { InterleaveNone = 0 };
@@ -110,6 +124,8 @@ enum CaptureMode : int { CaptureGlobal = 0, CaptureThreadLocal = 1, CaptureRelax
 
 /// Those that may be null.
 #define ATTN_CUDA_OPTIONAL_FUNCTIONS(X)                                                                      \
+  X(launchKernelEx, cuLaunchKernelEx, /* 11.8; used from 12.3 on */                                          \
+    (const cuda::LaunchConfig *, cuda::Function, void **arguments, void **extra))                            \
   X(contextGetId, cuCtxGetId, (cuda::Context, unsigned long long *id)) /* 12.0 */                            \
   X(tensorMapEncodeTiled, cuTensorMapEncodeTiled,                      /* 12.0 */                            \
     (void *map, int type, uint32_t rank, void *data, const uint64_t *sizes, const uint64_t *strides,         \

@@ -188,8 +188,11 @@ struct LaunchSpec {
   std::string kernel; ///< Its extern "C" name there.
   /// Blocks. A call in which one is 0 skips this launch. x < 2^31; y, z <= 65535.
   std::array<Expr, 3> grid = {Expr(1), Expr(1), Expr(1)};
-  int32_t threads = 0;                 ///< A block, 1 to 1024, all along x.
-  int64_t dynamicSharedBytes = 0;      ///< A block.
+  int32_t threads = 0;            ///< A block, 1 to 1024, all along x.
+  int64_t dynamicSharedBytes = 0; ///< A block.
+  /// Whether the kernel may start while the one before still runs: it waits for that itself (sm_90 and
+  /// later).
+  bool startsEarly = false;
   std::vector<ArgumentSpec> arguments; ///< In the order of the kernel's parameters; 4096 bytes in all.
 };
 

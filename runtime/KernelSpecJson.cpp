@@ -140,6 +140,7 @@ struct Writer {
             {"grid", writeAll(launch.grid)},
             {"threads", launch.threads},
             {"dynamic_shared_bytes", launch.dynamicSharedBytes},
+            {"starts_early", launch.startsEarly},
             {"arguments", writeAll(launch.arguments)}};
   }
 
@@ -289,6 +290,7 @@ public:
       std::move(grid.begin(), grid.end(), launch.grid.begin());
     field(json, "threads", launch.threads);
     field(json, "dynamic_shared_bytes", launch.dynamicSharedBytes);
+    field(json, "starts_early", launch.startsEarly);
     field(json, "arguments", launch.arguments);
   }
 

@@ -465,13 +465,24 @@ Status GpuExecutable::launch(const std::vector<TensorRef> &parameters, const std
     PreparedLaunch &prepared = call.launches[i];
     if (prepared.isEmpty)
       continue;
-    cuda::Result result =
-        driver.launchKernel((**loaded)[i], prepared.grid[0], prepared.grid[1], prepared.grid[2],
-                            launch.threads, 1, 1, static_cast<unsigned>(launch.dynamicSharedBytes), stream,
-                            arguments.data() + prepared.firstArgument, nullptr);
+    const auto &grid = prepared.grid;
+    unsigned threads = launch.threads, sharedBytes = static_cast<unsigned>(launch.dynamicSharedBytes);
+    void **own = arguments.data() + prepared.firstArgument;
+    cuda::Result result;
+    bool startsEarly = launch.startsEarly && driver.launchKernelEx;
+    if (startsEarly) {
+      cuda::LaunchAttribute attribute{cuda::ProgrammaticStreamSerialization, 1, {}};
+      cuda::LaunchConfig config{
+          {grid[0], grid[1], grid[2]}, {threads, 1, 1}, sharedBytes, stream, &attribute, 1};
+      result = driver.launchKernelEx(&config, (**loaded)[i], own, nullptr);
+    } else {
+      result = driver.launchKernel((**loaded)[i], grid[0], grid[1], grid[2], threads, 1, 1, sharedBytes,
+                                   stream, own, nullptr);
+    }
     if (result)
-      return Status::failure("kernel '" + launch.kernel +
-                             "': " + driver.check(result, "cuLaunchKernel").getMessage());
+      return Status::failure(
+          "kernel '" + launch.kernel +
+          "': " + driver.check(result, startsEarly ? "cuLaunchKernelEx" : "cuLaunchKernel").getMessage());
   }
   return {};
 }

@@ -1,8 +1,12 @@
 // RUN: attn-translate --attn-to-cuda --split-kv --arch=sm_90a %s | FileCheck %s
+// RUN: attn-translate --attn-to-cuda --split-kv --few-rows --arch=sm_90a %s | FileCheck %s --check-prefix=FEW
+// RUN: attn-translate --attn-to-cuda --split-kv --few-rows --arch=sm_80 %s | FileCheck %s --check-prefix=AMPERE
 // RUN: attn-translate --attn-to-launch-plan --arch=sm_90a %s | %python %S/Inputs/compact_plan.py | FileCheck %s --check-prefix=PLAN
 // RUN: attn-translate --attn-to-launch-plan --arch=sm_90a %s | %python %S/Inputs/split_kv.py
 // RUN: sed 's/x64x/x128x/g' %s | attn-translate --attn-to-cuda --split-kv --arch=sm_90a | FileCheck %s --check-prefix=WIDE
 // RUN: %if nvrtc %{ sed 's/x64x/x128x/g' %s | attn-translate --attn-to-cubin --split-kv --arch=sm_90a --fail-on-spill -o %t.cubin %}
+// RUN: %if nvrtc %{ sed 's/x64x/x256x/g' %s | attn-translate --attn-to-cubin --split-kv --few-rows --arch=sm_90a --fail-on-spill -o %t.cubin %}
+// RUN: %if nvrtc %{ sed 's/x64x/x128x/g' %s | attn-translate --attn-to-cubin --split-kv --few-rows --arch=sm_86 --fail-on-spill -o %t.cubin %}
 // RUN: %if nvrtc %{ attn-translate --attn-to-cubin --split-kv --arch=sm_80 --fail-on-spill %s -o %t.cubin %}
 // RUN: %if nvrtc %{ attn-translate --attn-to-cubin --split-kv --arch=sm_90a --fail-on-spill %s -o %t.cubin %}
 
@@ -11,15 +15,23 @@
 // CHECK-LABEL: decode_merge(
 // CHECK-NEXT:      const Tensor<const float, 5> part_outs,
 // CHECK-NEXT:      const Tensor<const float, 4> part_lses,
-// CHECK:       const int row = block * 4 + thread_x / 32;
+// It may start early.
+// CHECK:       await_kernels();
+// CHECK:       const int lane = thread_x % 64;
+// CHECK-NEXT:  const int row = block * 2 + thread_x / 64;
 // CHECK-NEXT:  if (row < q_len) {
 // CHECK-NEXT:    const int parts = part_lses.size(0);
-// CHECK-NEXT:    float max_lse = -kInfinity;
+// Few parts leave no loads idle.
+// CHECK-NEXT:    if (parts < 3) {
+// CHECK:           for (int first = 0; first < {{.*}}; first += 2) {
+// CHECK:         } else {
+// CHECK:         float max_lse = -kInfinity;
 // CHECK-NEXT:    for (int first = 0; first < parts; first += 16) {
 // CHECK:           #pragma unroll
 // CHECK-NEXT:      for (int part = first; part < {{.*}}; ++part) {
 // CHECK-NEXT:        const float part_lses_value = load(part_lses, part, batch, head, row);
-// CHECK-NEXT:        {{.*}} part < parts ? part_lses_value : -kInfinity
+// Without a branch: the loads are under way at once.
+// CHECK-NEXT:        {{.*}} = maximum_number({{.*}}, part < parts ? part_lses_value : -kInfinity);
 // CHECK:       #pragma unroll
 // CHECK-NEXT:  for (int part
 // CHECK:         const float weight = is_true ? 0.0f : expf(selected - max_lse);
@@ -43,10 +55,37 @@
 // CHECK:       store<64, /*aligned*/ true>(out.at(split, batch, head), PackedRows{4, row_begin, out.stride(2), out.stride(3)}, q_rows, output);
 // CHECK:       store_rows(lse.at(split, batch, head), PackedRows{4, row_begin, lse.stride(2), {{.*}}}, q_rows, row_max);
 
-// WIDE: float sum_3 = 0.0f;
-// WIDE: sum_3 = sum_{{[0-9]+}};
+// A thread has a column.
+// WIDE: const int row = modulo(block_x, q_len);
+// WIDE: const int lane = int(threadIdx.x) % 128;
+
+// A tile of few rows: each warp streams keys of its own, the next ones on their way, and waits for no other until they merge.
+// FEW-LABEL: decode_forward_parts(
+// FEW:       Operand<bf16, 16, 64, 1> query_rows;
+// FEW:       SharedTileRing<bf16, 32, 64, 8> key_tiles(shared + 0);
+// FEW:       Fragment<float, 16, 64, 1, 1> output;
+// FEW:       const int warp = int(threadIdx.x) / 32;
+// FEW:       load<64, /*aligned*/ true>(query_rows, query.at(batch, head), PackedRows{4, row_begin, query.stride(1), query.stride(2)}, q_rows);
+// FEW:       for (int kv_begin
+// FEW:         __syncwarp();
+// FEW:         copy_async<32, 64>(next_keys, key.at(batch, kv_head, kv_next), key.stride(2),
+// FEW:         copy_async<32, 64>(next_values,
+// FEW:         commit_group();
+// FEW-NEXT:    wait_group<1>();
+// FEW-NEXT:    __syncwarp();
+// FEW-NOT:     __syncthreads
+// FEW:         mma(scores, query_rows, transpose(key_tile));
+// FEW:         mma(output, probabilities, value_tile);
+// FEW:       release_kernels();
+// FEW:       merge_warps(output, row_max, merged, merged_lse, outputs.data(), lses.data());
+// FEW-NEXT:  store<64, /*aligned*/ true>(out.at(split, batch, head), {{.*}}, q_rows, merged);
+
+// AMPERE-NOT: _kernels();
+// AMPERE:     merge_warps(
+// AMPERE-NOT: _kernels();
 
 // Asked for before what is for all calls.
+// PLAN:      variant: few_rows if {"min": [{{.*}}{"less_equal": [{"mul": [{"dim": [0, 2]}, 4]}, 16]}
 // PLAN:      variant: split_kv if {"min": [{{.*}}{"less_equal": [2, {"max": [{"min": [{"min": [{"floordiv": [396,
 // PLAN-NEXT:   workspace: {{.*}}"type": "f32"
 // PLAN-NEXT:   workspace: {{.*}}"type": "f32"

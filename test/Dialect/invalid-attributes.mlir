@@ -147,5 +147,15 @@ func.func private @f() attributes {schedule = #attn.schedule<block_m = wide, blo
 
 // -----
 
+// expected-error @below {{expected key_warps of 1, or of all 4 warps with family = portable, got 2 with portable [S6]}}
+#schedule = #attn.schedule<block_m = 16, block_n = 16, warps = 4, key_warps = 2>
+
+// -----
+
+// expected-error @below {{expected key_warps of 1, or of all 8 warps with family = portable, got 8 with hopper [S6]}}
+#schedule = #attn.schedule<block_m = 128, block_n = 64, warps = 8, family = hopper, key_warps = 8>
+
+// -----
+
 // expected-error @below {{expected fixed_maximum with family = hopper, got portable [S5]}}
 #schedule = #attn.schedule<block_m = 64, block_n = 64, fixed_maximum = true>

@@ -498,3 +498,55 @@ func.func @f(%buffer: memref<?x?x?x128xbf16, strided<[?, ?, ?, ?]>>) {
   %0 = attn_tile.tensor_map %buffer : memref<?x?x?x128xbf16, strided<[?, ?, ?, ?]>> to !attn_tile.tensor_map<128x64xbf16>
   return
 }
+
+// -----
+
+func.func @f(%source: memref<?x?x?x64xf16>, %a: !attn_tile.fragment<16x64xbf16, operand_a, 1x1>, %i: index) {
+  // expected-error @below {{expected source and fragment of the same element type, got 'memref<?x?x?x64xf16>' and '!attn_tile.fragment<16x64xbf16, operand_a, 1x1>' [LO1]}}
+  attn_tile.load_operand %source[%i, %i, %i] rows(%i) to %a : memref<?x?x?x64xf16>, !attn_tile.fragment<16x64xbf16, operand_a, 1x1>
+  return
+}
+
+// -----
+
+func.func @f(%source: memref<?x?x?x80xf16>, %a: !attn_tile.fragment<16x64xf16, operand_a, 1x1>, %i: index) {
+  // expected-error @below {{[LO2]}}
+  attn_tile.load_operand %source[%i, %i, %i] rows(%i) to %a : memref<?x?x?x80xf16>, !attn_tile.fragment<16x64xf16, operand_a, 1x1>
+  return
+}
+
+// -----
+
+func.func @f(%source: memref<?x64xf16>, %a: !attn_tile.fragment<16x64xf16, operand_a, 1x1>, %i: index) {
+  // expected-error @below {{[LO3]}}
+  attn_tile.load_operand %source[%i] packed(%i) rows(%i) to %a : memref<?x64xf16>, !attn_tile.fragment<16x64xf16, operand_a, 1x1>
+  return
+}
+
+// -----
+
+func.func @f(%source: memref<?x?x?x64xf32>, %a: !attn_tile.fragment<16x64xf32, accumulator, 1x1>, %i: index) {
+  // expected-error @below {{expected the fragment to have layout operand_a, got accumulator [LO4]}}
+  attn_tile.load_operand %source[%i, %i, %i] rows(%i) to %a : memref<?x?x?x64xf32>, !attn_tile.fragment<16x64xf32, accumulator, 1x1>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<16x64xf32, accumulator, 1x1>, %r: !attn_tile.fragment<16xf32, rows, 1x1>, %s: !attn_tile.shared<4096xf32>) {
+  // expected-error @below {{expected a scratch of 1024 f32, got '!attn_tile.shared<4096xf32>' [MW2]}}
+  attn_tile.merge_warps %a, %r into %a, %r through %s, %s
+      : !attn_tile.fragment<16x64xf32, accumulator, 1x1>, !attn_tile.fragment<16xf32, rows, 1x1>,
+        !attn_tile.fragment<16x64xf32, accumulator, 1x1>, !attn_tile.fragment<16xf32, rows, 1x1>, !attn_tile.shared<4096xf32>, !attn_tile.shared<4096xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<16x64xf32, accumulator, 1x4>, %r: !attn_tile.fragment<16xf32, rows, 1x4>, %s: !attn_tile.shared<4096xf32>) {
+  // expected-error @below {{expected accumulators of one shape, of 1x1 and of 1xW warps, and their rows, got '!attn_tile.fragment<16x64xf32, accumulator, 1x4>', '!attn_tile.fragment<16xf32, rows, 1x4>', '!attn_tile.fragment<16x64xf32, accumulator, 1x4>' and '!attn_tile.fragment<16xf32, rows, 1x4>' [MW1]}}
+  attn_tile.merge_warps %a, %r into %a, %r through %s, %s
+      : !attn_tile.fragment<16x64xf32, accumulator, 1x4>, !attn_tile.fragment<16xf32, rows, 1x4>,
+        !attn_tile.fragment<16x64xf32, accumulator, 1x4>, !attn_tile.fragment<16xf32, rows, 1x4>, !attn_tile.shared<4096xf32>, !attn_tile.shared<4096xf32>
+  return
+}

@@ -297,3 +297,28 @@ gpu.module @roles {
 // CHECK-LABEL: func private @schedule
 // CHECK-SAME: family = hopper, fixed_maximum = true
 func.func private @schedule() attributes {schedule = #attn.schedule<block_m = 128, block_n = 128, warps = 12, family = hopper, fixed_maximum = true>}
+
+// Each warp by itself, and kernels that overlap.
+// CHECK-LABEL: func @warps
+func.func @warps(%x: !tensor, %tile: !attn_tile.shared<16x128xbf16>, %query: !attn_tile.fragment<16x128xbf16, operand_a, 1x1>,
+                 %part: !attn_tile.fragment<16x128xf32, accumulator, 1x1>, %part_lse: !attn_tile.fragment<16xf32, rows, 1x1>,
+                 %out: !attn_tile.fragment<16x128xf32, accumulator, 1x4>, %lse: !attn_tile.fragment<16xf32, rows, 1x4>,
+                 %scratch: !attn_tile.shared<8192xf32>, %lses: !attn_tile.shared<64xf32>, %i: index) {
+  // CHECK: attn_tile.await_kernels
+  attn_tile.await_kernels
+  // CHECK: attn_tile.load_operand %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] packed(%{{.*}}) rows(%{{.*}}) to %{{.*}} aligned :
+  attn_tile.load_operand %x[%i, %i, %i] packed(%i) rows(%i) to %query aligned : !tensor, !attn_tile.fragment<16x128xbf16, operand_a, 1x1>
+  // CHECK: attn_tile.copy_async %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) to %{{.*}} aligned by_warp :
+  attn_tile.copy_async %x[%i, %i, %i] rows(%i) to %tile aligned by_warp : !tensor, !attn_tile.shared<16x128xbf16>
+  // CHECK: attn_tile.warp_barrier
+  attn_tile.warp_barrier
+  // CHECK: attn_tile.copy_finite %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) to %{{.*}} by_warp :
+  attn_tile.copy_finite %x[%i, %i, %i] rows(%i) to %tile by_warp : !tensor, !attn_tile.shared<16x128xbf16>
+  // CHECK: attn_tile.release_kernels
+  attn_tile.release_kernels
+  // CHECK: attn_tile.merge_warps %{{.*}}, %{{.*}} into %{{.*}}, %{{.*}} through %{{.*}}, %{{.*}} :
+  attn_tile.merge_warps %part, %part_lse into %out, %lse through %scratch, %lses
+      : !attn_tile.fragment<16x128xf32, accumulator, 1x1>, !attn_tile.fragment<16xf32, rows, 1x1>, !attn_tile.fragment<16x128xf32, accumulator, 1x4>,
+        !attn_tile.fragment<16xf32, rows, 1x4>, !attn_tile.shared<8192xf32>, !attn_tile.shared<64xf32>
+  return
+}

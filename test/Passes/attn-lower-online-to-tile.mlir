@@ -529,7 +529,7 @@ func.func @splits(%q: !t, %n: index) -> (!p, !l) {
 // CHECK: gpu.launch_func @merge_merge::@merge_merge
 // CHECK-LABEL: gpu.func @merge_merge(
 // CHECK-NOT: scf.for
-// CHECK: arith.maximumf
+// CHECK: arith.maxnumf
 // CHECK: %[[EMPTY:.*]] = arith.cmpf oeq, %[[PART:.*]], %cst
 // CHECK: %[[EXP:.*]] = math.exp
 // CHECK: arith.select %[[EMPTY]], %{{.*}}, %[[EXP]] : f32

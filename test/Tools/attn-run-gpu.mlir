@@ -19,6 +19,7 @@
 // PORTABLE-NEXT: bound products: {{.*}} at least; products {{.*}} at 989 TFLOP/s, exponentials {{.*}} at 3.86 T/s, memory {{.*}} at 4.80 TB/s
 // PORTABLE-NEXT: figures of the data sheet of H200 SXM; the products of its own instructions, which mma.sync does not reach
 // PORTABLE: {{^}}launch plan
+// PORTABLE-NEXT: variant few_rows, if min(
 // PORTABLE-NEXT: variant split_kv, if min(
 // PORTABLE-NEXT: variant aligned, taken here, if min(q.aligned(16), k.aligned(16), v.aligned(16), out.aligned(16))
 // PORTABLE-NEXT: variant any

@@ -34,6 +34,39 @@ def test_mods(compiled, mod, splits):
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.parametrize("mod", ("bottom_right", "padding", "alibi", "soft_cap", "bias_bf16", "minus_infinity"))
+@pytest.mark.parametrize("heads", ((32, 8), (64, 8), (12, 4), (9, 3)), ids=str)
+def test_groups(compiled, heads, mod):
+    """Queries of the heads of a group in tiles of 16 rows, of 64, and in several of them."""
+    attention = Attention("bf16", *heads, 128, 64, MODS[mod])
+    fn = compiled(attention)
+    problems = []
+    for seed, (batch, q_len, kv_len) in enumerate(((2, 1, 1031), (3, 2, 4099), (1, 4, 8192), (2, 5, 3001), (2, 16, 2047), (1, 64, 5000))):
+        problems += check(attention, fn, attention.shape(batch, q_len, kv_len), False, seed)
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("q_len", (1, 4, 16))
+def test_garbage(compiled, q_len):
+    """What the values of dropped pairs hold does not show; infinities of others do."""
+    attention = Attention("bf16", 32, 8, 128, 128, MODS["padding"])
+    fn = compiled(attention)
+    shape = attention.shape(3, q_len, 4099)
+    inputs = make_inputs(attention, shape, seed=3)
+    q, k, v, (lengths,) = (inputs[name] for name in ("q", "k", "v", "captures"))
+    lengths.clamp_(min=1)
+    clean = fn(q, k, v, lengths)
+    beyond = torch.arange(4099, device=DEVICE)[None, None, :, None] >= lengths[:, None, None, None]
+    for garbage in (math.nan, math.inf):
+        for got, expected in zip(fn(q, k, torch.where(beyond, garbage, v), lengths), clean):
+            assert torch.equal(got, expected)
+    kept = torch.where(beyond, math.nan, v)
+    kept[:, :, 0, 5] = math.inf
+    out, lse = fn(q, k, kept, lengths)
+    assert torch.equal(lse, clean[1]) and (out[..., 5] == math.inf).all()
+    assert torch.equal(out[..., 6:], clean[0][..., 6:]) and torch.equal(out[..., :5], clean[0][..., :5])
+
+
 @pytest.mark.parametrize("dims", ((64, 64, 8, 1), (40, 24, 6, 2), (80, 96, 5, 5), (256, 256, 4, 2), (33, 31, 3, 1)), ids=str)
 @pytest.mark.parametrize("type", ("bf16", "f16", "f32"))
 def test_dims(compiled, type, dims):
@@ -68,13 +101,14 @@ def test_choice(compiled):
         shape = plain.shape(1, 1, kv_len)
         inputs = make_inputs(plain, shape)
         assert bool(parts_of(fn, *(inputs[n] for n in "qkv"), attention=plain, shape=shape)) == is_split, shape
-    assert [v["name"] for v in json.loads(fn.launch_plan())["variants"]] == ["split_kv", "aligned", "any"]
+    assert [v["name"] for v in json.loads(fn.launch_plan())["variants"]] == ["few_rows", "split_kv", "aligned", "any"]
 
 
-def test_repeats(compiled):
+@pytest.mark.parametrize("q_len", (1, 4, 16))
+def test_repeats(compiled, q_len):
     attention = Attention("bf16", 32, 8, 128, 128, MODS["bottom_right"])
     fn = compiled(attention)
-    inputs = make_inputs(attention, attention.shape(1, 4, 8191))
+    inputs = make_inputs(attention, attention.shape(1, q_len, 8191))
     tensors = [inputs[name] for name in "qkv"]
     first = fn(*tensors)
     for _ in range(100):

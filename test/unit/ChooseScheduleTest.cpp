@@ -299,6 +299,26 @@ TEST_F(ChooseScheduleTest, TakesSmallGpuTilesForPartsOfTheKeys) {
   EXPECT_EQ(tile(Arch::sm_90a, 256), std::tuple(64, 64, 2));
 }
 
+TEST_F(ChooseScheduleTest, LetsWarpsDivideTheKeysOfFewRows) {
+  auto tile = [&](Arch arch, int64_t dim, unsigned elementBits = 16) {
+    ShapeClass shape = makeShape(KernelKind::forward, dim, dim);
+    shape.elementBits = elementBits;
+    ScheduleOverrides overrides;
+    overrides.splitsKeys = overrides.hasFewRows = true;
+    ScheduleAttr schedule = choose(shape, getNamedTarget(&context, arch), overrides).schedule;
+    return std::tuple(schedule.getBlockN(), schedule.getKeyWarps(), schedule.getBlocksPerMultiprocessor());
+  };
+  EXPECT_EQ(tile(Arch::sm_90a, 64), std::tuple(32, 4, 3));
+  EXPECT_EQ(tile(Arch::sm_90a, 128), std::tuple(32, 4, 1));
+  EXPECT_EQ(tile(Arch::sm_90a, 192), std::tuple(32, 4, 1));
+  EXPECT_EQ(tile(Arch::sm_90a, 256), std::tuple(16, 4, 1));
+  EXPECT_EQ(tile(Arch::sm_86, 128), std::tuple(16, 4, 1));
+  EXPECT_EQ(tile(Arch::sm_86, 256), std::tuple(16, 2, 1));
+  // Too many registers, and elements of 32 bits.
+  EXPECT_EQ(std::get<1>(tile(Arch::sm_90a, 512)), 1);
+  EXPECT_EQ(std::get<1>(tile(Arch::sm_90a, 64, 32)), 1);
+}
+
 TEST_F(ChooseScheduleTest, RefusesGpuTilesThatCannotBe) {
   TargetAttr gpu = getNamedTarget(&context, Arch::sm_90a);
   ShapeClass shape = makeShape(KernelKind::forward);
@@ -464,9 +484,9 @@ TEST_F(ChooseScheduleTest, SplitsKeysForIdleCores) {
   shape.qLen = 1;
   shape.kvLen = 65536;
   auto split = [&](int64_t cores, LoopOrder order = LoopOrder::query_outer) {
-    return chooseKvSplits(
-        shape, cpu(Arch::x86_64_v4, 1 << 20, cores),
-        ScheduleAttr::get(&context, 32, 128, order, 1, 16, 8, 2, 1, 1, 1, ScheduleFamily::portable, false));
+    return chooseKvSplits(shape, cpu(Arch::x86_64_v4, 1 << 20, cores),
+                          ScheduleAttr::get(&context, 32, 128, order, 1, 16, 8, 2, 1, 1, 1,
+                                            ScheduleFamily::portable, false, 1));
   };
   EXPECT_EQ(split(1), 1);
   EXPECT_EQ(split(2), 1) << "as many blocks as cores";
@@ -493,7 +513,7 @@ TEST_F(ChooseScheduleTest, DoesNotSplitUnknownSizes) {
   auto split = [&](const ShapeClass &shape) {
     return chooseKvSplits(shape, cpu(Arch::x86_64_v4, 1 << 20, 16),
                           ScheduleAttr::get(&context, 32, 128, LoopOrder::query_outer, 1, 16, 8, 2, 1, 1, 1,
-                                            ScheduleFamily::portable, false));
+                                            ScheduleFamily::portable, false, 1));
   };
   EXPECT_EQ(split(known), 16);
   for (auto size : {&ShapeClass::batchTimesHeads, &ShapeClass::qLen, &ShapeClass::kvLen}) {

@@ -59,8 +59,20 @@ cuda::Result launchKernel(cuda::Function function, unsigned gridX, unsigned grid
   for (size_t size : fake.argumentSizes[getKernelName(function)])
     values.emplace_back(static_cast<const char *>(arguments[values.size()]), size);
   fake.launches.push_back(
-      {getKernelName(function), {gridX, gridY, gridZ}, blockX, sharedBytes, values, stream});
+      {getKernelName(function), {gridX, gridY, gridZ}, blockX, sharedBytes, values, stream, false});
   return 0;
+}
+
+cuda::Result launchKernelEx(const cuda::LaunchConfig *config, cuda::Function function, void **arguments,
+                            void **extra) {
+  const auto &[grid, block, sharedBytes, stream, attributes, numAttributes] = *config;
+  cuda::Result result = launchKernel(function, grid[0], grid[1], grid[2], block[0], block[1], block[2],
+                                     sharedBytes, stream, arguments, extra);
+  if (FakeCuda &fake = FakeCuda::get(); !result && !fake.launches.empty())
+    fake.launches.back().startsEarly = numAttributes == 1 &&
+                                       attributes->kind == cuda::ProgrammaticStreamSerialization &&
+                                       attributes->value == 1;
+  return result;
 }
 
 cuda::Result encodeTensorMap(void *map, int type, uint32_t rank, void *data, const uint64_t *sizes,
@@ -135,6 +147,7 @@ CudaDriver makeDriver() {
     return *value = attribute == cuda::StaticSharedBytes ? FakeCuda::get().staticSharedBytes : 0, 0;
   };
   driver.launchKernel = launchKernel;
+  driver.launchKernelEx = launchKernelEx;
   driver.tensorMapEncodeTiled = encodeTensorMap;
   driver.memAlloc = [](cuda::DevicePointer *data, size_t bytes) {
     std::lock_guard<std::mutex> lock(mutex);

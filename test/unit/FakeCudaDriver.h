@@ -25,6 +25,7 @@ struct FakeCuda {
     unsigned threads = 0, sharedBytes = 0;
     std::vector<std::string> arguments; // the bytes of each
     cuda::Stream stream = nullptr;
+    bool startsEarly = false;
   };
   struct Memset {
     cuda::DevicePointer data;

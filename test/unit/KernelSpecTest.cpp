@@ -109,6 +109,7 @@ LaunchPlan makePlan() {
                  Expr::floorDiv(Expr::dim(0, 2), 2), Expr(1)};
   launch.threads = 128;
   launch.dynamicSharedBytes = 232448;
+  launch.startsEarly = true;
   launch.arguments = {ArgumentSpec::parameter(0),
                       ArgumentSpec::parameter(2),
                       ArgumentSpec::result(0),
@@ -136,6 +137,7 @@ TEST(LaunchPlan, JsonRoundTrip) {
   EXPECT_EQ(launch.module, 1);
   EXPECT_EQ(launch.threads, 128);
   EXPECT_EQ(launch.dynamicSharedBytes, 232448);
+  EXPECT_TRUE(launch.startsEarly);
   EXPECT_EQ(launch.arguments[5].type, ElementType::I64);
   EXPECT_EQ(launch.arguments[5].expr, expected.arguments[5].expr);
   for (size_t i : {6, 7, 8}) {

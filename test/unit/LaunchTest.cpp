@@ -141,6 +141,18 @@ void readArguments(const FakeCuda::Launch &launch, T &...values) {
   (memcpy(&values, (bytes++)->data(), sizeof(T)), ...);
 }
 
+TEST_F(Launch, StartsKernelsEarlyThatWaitThemselves) {
+  LaunchPlan plan = makePlan();
+  plan.variants[0].launches[1].startsEarly = true;
+  makeRuntime(plan);
+  FakeCuda::get().argumentSizes = {{"reduce", {}}, {"write", {}}};
+  ASSERT_EQ(launchMessage(), "");
+  const std::vector<FakeCuda::Launch> &launches = FakeCuda::get().launches;
+  ASSERT_EQ(launches.size(), 2u);
+  EXPECT_FALSE(launches[0].startsEarly);
+  EXPECT_TRUE(launches[1].startsEarly);
+}
+
 TEST_F(Launch, PassesArgumentsAsTheCompilerLaysThemOut) {
   FakeCuda &fake = FakeCuda::get();
   fake.argumentSizes = {{"reduce", {4, sizeof(Tensor<void, 2>), sizeof(Tensor<float, 2>), 4, 8}},

@@ -66,6 +66,8 @@ struct Options {
       cl::desc("Lower for tensors whose rows are aligned to 16 bytes (a plan: for those too)")};
   cl::opt<bool> splitKv{"split-kv", cl::cat(category),
                         cl::desc("Lower for few queries and long keys (a plan: for those too)")};
+  cl::opt<bool> fewRows{"few-rows", cl::cat(category),
+                        cl::desc("With --split-kv: for so few queries that a tile has few rows")};
   cl::opt<std::string> family{"family", cl::init("auto"), cl::cat(category),
                               cl::desc("What kernels are made of: portable, hopper (sm_90a), or auto for the "
                                        "fastest that can be")};
@@ -197,7 +199,13 @@ static LogicalResult translate(ModuleOp module, const Options &options, llvm::ra
     return success();
   }
 
-  ModuleOp lowered = options.splitKv ? *modules->back() : *modules->front();
+  ModuleOp lowered = *modules->front();
+  if (options.splitKv)
+    for (OwningOpRef<ModuleOp> &module : *modules)
+      module->walk([&](tile::TakeIfOp op) {
+        if (op.getName() == (options.fewRows ? "few_rows" : "split_kv"))
+          lowered = *module;
+      });
   if (lowered.getOps<gpu::GPUModuleOp>().empty())
     return lowered.emitError("expected attention, or a gpu.module with kernels");
   std::string source;

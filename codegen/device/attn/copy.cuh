@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// All `Threads` threads of the block (threadIdx.x) take part in each copy. Rows are `stride` elements apart
-// in global memory, or are PackedRows.
+// All `Threads` threads of the block (threadIdx.x), or with 32 those of each warp, take part in each copy.
+// Rows are `stride` elements apart in global memory, or are PackedRows.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -55,7 +55,7 @@ __device__ __forceinline__ void copy_async(const SharedTile<T, Rows, Columns> &t
   constexpr int kSteps = (Rows * kChunks + Threads - 1) / Threads;
   // Where the threads make up whole rows each keeps its chunk and walks down, one addition a step.
   constexpr bool kWholeRows = Threads % kChunks == 0, kWalks = kWholeRows && is_same<Stride, int64>;
-  const uint32 thread = opaque(threadIdx.x);
+  const uint32 thread = opaque(Threads == 32 ? threadIdx.x % 32 : threadIdx.x);
   const T *walk = global;
   if constexpr (kWalks)
     walk += int64(thread / kChunks) * stride + thread % kChunks * kElements;

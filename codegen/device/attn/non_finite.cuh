@@ -88,7 +88,7 @@ template <int Threads, int ValidColumns, typename T, int Rows, int Columns>
 __device__ __forceinline__ void copy_finite(const SharedTile<T, Rows, Columns> &tile, const T *global,
                                             int64 stride, int valid_rows) {
 #pragma unroll 1
-  for (int index = threadIdx.x; index < Rows * Columns; index += Threads) {
+  for (int index = Threads == 32 ? threadIdx.x % 32 : threadIdx.x; index < Rows * Columns; index += Threads) {
     const int row = index / Columns, column = index % Columns;
     T element = T(0.0f);
     if (row < valid_rows && column < ValidColumns)

@@ -15,6 +15,7 @@
 #include "attn/fragment.cuh"
 #include "attn/map.cuh"
 #include "attn/math.cuh"
+#include "attn/merge.cuh"
 #include "attn/mma.cuh"
 #include "attn/mma_f32.cuh"
 #include "attn/non_finite.cuh"

@@ -78,6 +78,20 @@ __device__ __forceinline__ void ldmatrix_x4_trans(uint32 (&matrices)[4], uint32 
 }
 
 #if __CUDA_ARCH__ >= 900
+//===----------------------------------------------------------------------===//
+// Kernels that overlap, PTX ISA 9.7.13.14 (griddepcontrol)
+//===----------------------------------------------------------------------===//
+
+/// Waits until the kernels launched before are done, and what they wrote can be read.
+__device__ __forceinline__ void await_kernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
+/// Lets the kernel launched next start once all blocks have come here, or ended.
+__device__ __forceinline__ void release_kernels() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+#endif
+
+#if __CUDA_ARCH__ >= 900
 /// The inverse of ldmatrix_x4, PTX ISA 9.7.14.5.16 (stmatrix).
 __device__ __forceinline__ void stmatrix_x4(uint32 shared, const uint32 (&matrices)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared),

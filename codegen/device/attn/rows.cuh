@@ -125,6 +125,33 @@ __device__ __forceinline__ void load(Fragment<float, M, N, WarpsM, WarpsN> &frag
       }
 }
 
+/// Loads a left operand from rows 0 to valid_rows - 1 and columns 0 to ValidColumns - 1 of a matrix in global
+/// memory; the rest is 0. Where `Aligned`, rows begin at multiples of 16 bytes.
+template <int ValidColumns, bool Aligned = false, typename T, int M, int K, int WarpsM, typename Stride>
+__device__ __forceinline__ void load(Operand<T, M, K, WarpsM> &operand, const T *global, Stride stride,
+                                     int valid_rows) {
+  const int first_row = warp_index() % WarpsM * (M / WarpsM) + lane_index() / 4;
+#pragma unroll
+  for (int i = 0; i < operand.kRowTiles; ++i)
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      const int row = first_row + 16 * i + r % 2 * 8;
+      const T *source = global + row * stride;
+#pragma unroll
+      for (int k = 0; k < operand.kColumnTiles; ++k) {
+        const int column = 16 * k + r / 2 * 8 + lane_index() % 4 * 2;
+        const bool has_low = row < valid_rows && column < ValidColumns;
+        const bool has_high = row < valid_rows && column + 1 < ValidColumns;
+        uint32 word = 0;
+        if (Aligned && has_high)
+          word = *reinterpret_cast<const uint32 *>(source + column);
+        else if (has_low)
+          word = source[column].bits | (has_high ? uint32(source[column + 1].bits) << 16 : 0);
+        operand.data[i][k][r] = word;
+      }
+    }
+}
+
 /// Word i of lane t of each quad becomes word t of lane i.
 __device__ __forceinline__ void transpose_quad(uint32 (&words)[4]) {
 #pragma unroll

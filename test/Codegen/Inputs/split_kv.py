@@ -28,29 +28,39 @@ def choose(batch, q_len, kv_len):
     """The name of the variant, and its parts."""
     sizes = [(batch, 32, q_len, 64), (batch, 8, kv_len, 64), (batch, 8, kv_len, 64)]
     variant = next(v for v in plan["variants"] if evaluate(v["condition"], sizes))
-    is_split = variant["name"] == "split_kv"
+    is_split = variant["name"] in ("few_rows", "split_kv")
     return variant["name"], evaluate(variant["workspaces"][0]["sizes"][0], sizes) if is_split else 1
 
 
 for call, expected in {
-    # One tile of 64 rows holds 16 queries of 4 heads; 8 tiles in 396 places, 256 keys or more a part.
-    (1, 1, 131072): ("split_kv", 49),
+    # A tile of 16 rows holds 4 queries of 4 heads. 123 of 132 multiprocessors are to have a block, of 256 keys or more.
+    (1, 1, 131072): ("few_rows", 16),
+    (1, 4, 131072): ("few_rows", 16),
+    (1, 1, 2048): ("few_rows", 8),
+    (1, 1, 8192): ("few_rows", 16),
+    (8, 1, 8192): ("few_rows", 2),
+    (15, 1, 100000): ("few_rows", 2),
+    (16, 1, 100000): ("few_rows", 1),
+    (64, 1, 1024): ("few_rows", 1),
+    (0, 1, 8192): ("few_rows", 32),
+    (1, 0, 8192): ("few_rows", 32),
+    # One of 64 rows 16 queries; 8 tiles in 396 places.
+    (1, 5, 131072): ("split_kv", 49),
     (1, 16, 131072): ("split_kv", 49),
     (1, 17, 131072): ("split_kv", 24),
-    (1, 1, 8192): ("split_kv", 32),
-    (1, 1, 511): ("aligned", 1),
-    (1, 1, 512): ("split_kv", 2),
-    (24, 1, 100000): ("split_kv", 2),
+    (1, 16, 8192): ("split_kv", 32),
+    (24, 16, 100000): ("split_kv", 2),
     # A full machine: one tile for the query heads of a key head still pays, where there are keys enough.
-    (25, 1, 100000): ("split_kv", 1),
+    (25, 16, 100000): ("split_kv", 1),
     (64, 16, 1024): ("split_kv", 1),
     (64, 16, 1023): ("aligned", 1),
     (64, 17, 100000): ("aligned", 1),
+    # Few keys.
+    (1, 1, 511): ("aligned", 1),
+    (1, 1, 512): ("split_kv", 2),
     # Ordinary shapes, and none.
     (16, 1024, 1024): ("aligned", 1),
     (1, 16384, 16384): ("aligned", 1),
-    (0, 1, 8192): ("split_kv", 32),
-    (1, 0, 8192): ("split_kv", 32),
     (1, 1, 0): ("aligned", 1),
     # Most of the keys lie after the last query: only what a call sees counts.
     (1, 8192, 300): ("aligned", 1),
