@@ -77,7 +77,7 @@ void FunctionPrinter::printElementFunction(Operation *op, unsigned firstOut,
 }
 
 void FunctionPrinter::printMap(tile::MapOp op) {
-  os << "map(";
+  os << (op.getRelative() ? "map</*relative*/ true>(" : "map(");
   printElementFunction(op, op.getIns().size(), [&](Block &body) {
     SmallVector<Assignment> assignments;
     for (auto [argument, value] :
@@ -213,6 +213,10 @@ bool FunctionPrinter::printTileOp(Operation *op) {
       })
       .Case([&](tile::AnyOp any) {
         printAny(any);
+        return true;
+      })
+      .Case([&](tile::FirstColumnOp first) {
+        printVariable(first.getColumn(), {"first_column(" + getText(first.getFragment()) + ")"});
         return true;
       })
       .Case([&](tile::ConvertOp convert) {

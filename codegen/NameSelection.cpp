@@ -52,17 +52,17 @@ ArrayRef<StringRef> cuda::getReservedNames() {
       "atomic_add", "atomic_add_registers", "await_kernels", "bit_cast", "ceil_divide",
       "ceil_divide_unsigned", "commit_group", "contains", "convert", "copy", "copy_async", "copy_finite",
       "count_leading_zeros", "count_ones", "count_trailing_zeros", "divide", "divide_unsigned", "exp2_approx",
-      "exp_approx", "fill", "floor_divide", "flush_sum", "is_finite", "is_infinite", "is_less_or_greater",
-      "is_nan", "is_normal", "is_ordered", "kInfinity", "lane_index", "lane_reduce", "load", "load_registers",
-      "load_rows", "merge_warps", "release_kernels", "log2_approx", "log_approx", "map", "max_signed",
-      "max_unsigned", "maximum", "maximum_number", "min_signed", "min_unsigned", "minimum", "minimum_number",
-      "mma", "mma_fma", "mma_tf32", "modulo", "modulo_unsigned", "multiply_high", "multiply_high_unsigned",
-      "power", "round_to", "row_dot", "row_reduce", "shift_left", "shift_right", "shift_right_unsigned",
-      "store", "store_rounded", "store_rows", "store_via", "tanh_approx", "to_index", "to_integer",
-      "to_unsigned", "transpose", "wait_group", "warp_index", "wrap_abs", "wrap_add", "wrap_mul", "wrap_sub",
-      "Max", "Sum", "round_integer_to", "PanelTile", "Pipeline", "publish_barriers", "warpgroup_index",
-      "increase_registers", "decrease_registers", "open_turns", "take_turn", "pass_turn", "copy_bulk",
-      "mma_async", "mma_commit", "mma_wait", "hold", "WorkQueue"};
+      "exp_approx", "fill", "first_column", "floor_divide", "flush_sum", "is_finite", "is_infinite",
+      "is_less_or_greater", "is_nan", "is_normal", "is_ordered", "kInfinity", "lane_index", "lane_reduce",
+      "load", "load_registers", "load_rows", "merge_warps", "release_kernels", "log2_approx", "log_approx",
+      "map", "max_signed", "max_unsigned", "maximum", "maximum_number", "min_signed", "min_unsigned",
+      "minimum", "minimum_number", "mma", "mma_fma", "mma_tf32", "modulo", "modulo_unsigned", "multiply_high",
+      "multiply_high_unsigned", "power", "round_to", "row_dot", "row_reduce", "shift_left", "shift_right",
+      "shift_right_unsigned", "store", "store_rounded", "store_rows", "store_via", "tanh_approx", "to_index",
+      "to_integer", "to_unsigned", "transpose", "wait_group", "warp_index", "wrap_abs", "wrap_add",
+      "wrap_mul", "wrap_sub", "Max", "Sum", "round_integer_to", "PanelTile", "Pipeline", "publish_barriers",
+      "warpgroup_index", "increase_registers", "decrease_registers", "open_turns", "take_turn", "pass_turn",
+      "copy_bulk", "mma_async", "mma_commit", "mma_wait", "hold", "WorkQueue"};
   return words;
 }
 

@@ -300,9 +300,12 @@ static void nameElementRegionArguments(Region &region, OpAsmSetValueNameFn setNa
 }
 
 void MapOp::build(OpBuilder &builder, OperationState &state, ValueRange ins, ValueRange outs,
-                  function_ref<SmallVector<Value>(OpBuilder &, Location, ValueRange, ValueRange)> buildBody) {
+                  function_ref<SmallVector<Value>(OpBuilder &, Location, ValueRange, ValueRange)> buildBody,
+                  bool relative) {
   state.addOperands(ins);
   state.addOperands(outs);
+  if (relative)
+    state.getOrAddProperties<Properties>().relative = builder.getUnitAttr();
   state.getOrAddProperties<Properties>().operandSegmentSizes = {static_cast<int32_t>(ins.size()),
                                                                 static_cast<int32_t>(outs.size())};
   buildElementRegion(builder, state, [&](ValueRange indices, ValueRange elements) {
@@ -325,6 +328,10 @@ LogicalResult MapOp::verify() {
 
 void MapOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
   nameElementRegionArguments(region, setName);
+}
+
+LogicalResult FirstColumnOp::verify() {
+  return verifyLayout(*this, "the fragment", getFragment().getType(), Layout::accumulator, "FC1");
 }
 
 void AnyOp::build(OpBuilder &builder, OperationState &state, ValueRange ins,

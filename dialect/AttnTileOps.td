@@ -181,6 +181,9 @@ def AttnTile_MapOp : AttnTile_Op<"map", [
 
     A `rows` fragment among the outs makes all of them `rows`.
 
+    With `relative` the column is counted from the first one that the thread has (`attn_tile.first_column`): the emitted
+    code has a constant in its place, and what is computed of it alone.
+
     Constraints:
     - (MP1) fragments of one layout have one type; `rows` fragments are those of its rows and warps (`getRowsType`).
     - (MP2) the region's arguments are as said, and it yields a value for each of the outs, of its element type.
@@ -198,18 +201,36 @@ def AttnTile_MapOp : AttnTile_Op<"map", [
   }];
   let arguments = (ins Arg<Variadic<AttnTile_FragmentType>, "", [MemRead<AttnTile_RegisterFile>]>:$ins,
                        Arg<Variadic<AttnTile_FragmentType>, "",
-                           [MemRead<AttnTile_RegisterFile>, MemWrite<AttnTile_RegisterFile>]>:$outs);
+                           [MemRead<AttnTile_RegisterFile>, MemWrite<AttnTile_RegisterFile>]>:$outs,
+                       UnitAttr:$relative);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    (`ins` `(` $ins^ `:` type($ins) `)`)? (`outs` `(` $outs^ `:` type($outs) `)`)? $body attr-dict
+    (`relative` $relative^)? (`ins` `(` $ins^ `:` type($ins) `)`)? (`outs` `(` $outs^ `:` type($outs) `)`)? $body attr-dict
   }];
   let hasVerifier = 1;
   let skipDefaultBuilders = 1;
   let builders = [
     /// `buildBody(builder, loc, indices, elements)` returns what the region yields.
     OpBuilder<(ins "::mlir::ValueRange":$ins, "::mlir::ValueRange":$outs,
-      "::llvm::function_ref<::llvm::SmallVector<::mlir::Value>(::mlir::OpBuilder &, ::mlir::Location, ::mlir::ValueRange, ::mlir::ValueRange)>":$buildBody)>
+      "::llvm::function_ref<::llvm::SmallVector<::mlir::Value>(::mlir::OpBuilder &, ::mlir::Location, ::mlir::ValueRange, ::mlir::ValueRange)>":$buildBody,
+      CArg<"bool", "false">:$relative)>
   ];
+}
+
+def AttnTile_FirstColumnOp : AttnTile_Op<"first_column", [Pure]> {
+  let summary = "The column of the first element of an accumulator that the thread has";
+  let description = [{
+    Where a `relative` map counts columns from. Threads differ in it.
+
+    Constraints:
+    - (FC1) the fragment is an accumulator.
+
+    Example: `%first = attn_tile.first_column %scores : !attn_tile.fragment<128x64xf32, accumulator, 8x1>`
+  }];
+  let arguments = (ins AttnTile_FragmentType:$fragment);
+  let results = (outs Index:$column);
+  let assemblyFormat = "$fragment attr-dict `:` type($fragment)";
+  let hasVerifier = 1;
 }
 
 def AttnTile_AnyOp : AttnTile_Op<"any", [

@@ -44,6 +44,8 @@ HopperForwardKernel::HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAtten
   queryMap = addTensorMap(op.getQuery(), blockM(), "query_map");
   keyMap = addTensorMap(op.getKey(), blockN(), "key_map");
   valueMap = addTensorMap(op.getValue(), blockN(), "value_map");
+  if (fixesMaximum() && !op.getScore().empty())
+    parts = splitScore(op.getScore());
 }
 
 //===----------------------------------------------------------------------===//
@@ -211,9 +213,13 @@ void HopperForwardKernel::consume() {
   allocateRows(scoresType, /*isLazy=*/true);
   Value one = arith::ConstantIntOp::create(b, 1, 1);
   bool fixes = maximum == Maximum::fixed;
-  auto probabilitiesOf = [&](Value keyBegin, Value isMasked, bool isFixed) {
+  // Under a mask the first block is not the one of the lowest keys.
+  bool raises = parts && parts->slope && op.getMask().empty();
+  auto probabilitiesOf = [&](Value keyBegin, Value isMasked, bool isFixed, bool isFirst = false) {
+    if (isFixed)
+      return softmaxFixed(keyBegin);
     applyRegions(keyBegin, isMasked);
-    isFixed ? softmaxFixed() : isBounded ? softmax() : softmaxLazily();
+    isBounded ? softmax() : softmaxLazily(isFirst && raises ? keyBegin : Value());
   };
   OpenTurnsOp::create(b);
   forEachTile(/*isProducer=*/false, [&] {
@@ -226,7 +232,7 @@ void HopperForwardKernel::consume() {
           startScores(wait(keys, "key_tile"));
           MmaWaitOp::create(b, 0, scores);
           release(keys);
-          probabilitiesOf(position, isMasked, /*isFixed=*/false);
+          probabilitiesOf(position, isMasked, /*isFixed=*/false, /*isFirst=*/true);
           ConvertOp::create(b, scores, probabilities);
           return {};
         },

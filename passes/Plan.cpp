@@ -11,6 +11,7 @@
 #include "passes/MaskStructure.h"
 #include "passes/Passes.h"
 #include "passes/RegionUtils.h"
+#include "passes/ScoreParts.h"
 #include "passes/Targets.h"
 
 using namespace mlir;
@@ -49,7 +50,9 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   overrides.hasFewRows = fewRows && overrides.splitsKeys;
   overrides.aligned = aligned;
   overrides.family = symbolizeScheduleFamily(family);
-  overrides.exactMaximum = exactMaximum;
+  // The maximum of the first block would say nothing of the others.
+  bool grows = op.getMask().empty() && !op.getScore().empty() && growsWithKey(op.getScore());
+  overrides.exactMaximum = exactMaximum || grows;
   if (kind == KernelKind::forward)
     overrides.order = keyOuter ? LoopOrder::key_outer : LoopOrder::query_outer;
   FailureOr<ScheduleChoice> choice =
@@ -60,6 +63,9 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   if (!choice->hopperRejection.empty())
     remark::missed(op->getLoc(), named)
         << "the family is portable, not hopper" << remark::reason("{0}", choice->hopperRejection);
+  if (grows && !exactMaximum && choice->schedule.getFamily() == ScheduleFamily::hopper)
+    remark::missed(op->getLoc(), named)
+        << "the maximum is exact, not fixed" << remark::reason("scores may grow from key to key");
   for (const ScheduleCandidate &candidate : choice->candidates) {
     auto tile = llvm::formatv("block_m = {0}, block_n = {1}", candidate.blockM, candidate.blockN).str();
     if (candidate.rejection.empty())

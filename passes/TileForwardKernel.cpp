@@ -135,10 +135,11 @@ std::tuple<Value, Value, Value> ForwardTileKernel::getPair(Value keyBegin, Value
   return {queryHead, queryIndex, named(add(keyBegin, indices[1]), "kv_idx")};
 }
 
+Value ForwardTileKernel::multiply(Value value, double factor) {
+  return factor == 1 ? value : arith::MulFOp::create(b, value, f32(factor)).getResult();
+}
+
 void ForwardTileKernel::applyScore(Value keyBegin) {
-  auto multiply = [&](Value value, double factor) -> Value {
-    return factor == 1 ? value : arith::MulFOp::create(b, value, f32(factor)).getResult();
-  };
   auto apply = [&](Region &region, double scale, double factor) {
     map({}, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
       Value score = multiply(elements[0], scale);
@@ -250,9 +251,11 @@ static constexpr double kMaxShift = 0x1p26;
 /// A maximum may be exceeded by this power of 2.
 static constexpr double kMaxGrowth = 8;
 
-void ForwardTileKernel::softmaxLazily() {
+void ForwardTileKernel::softmaxLazily(Value firstKey) {
   map(rowMax, blockMax, [&](ValueRange, ValueRange elements) -> SmallVector<Value> { return {elements[0]}; });
   RowReduceOp::create(b, Combine::max, scores, blockMax, scratch, /*partial=*/false);
+  if (firstKey)
+    raiseMaximum(firstKey);
   map(blockMax, {rowMax, rescale}, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     Value next = elements[0], old = elements[1];
     auto growth = [&](Value from, Value to) -> Value {
@@ -267,18 +270,123 @@ void ForwardTileKernel::softmaxLazily() {
   addBlockSum();
 }
 
+/// Whether a part of a score is one for all rows of a tile.
+static bool isUniform(Region &part) { return part.getArgument(ScoreArgs::query).use_empty(); }
+
+Value ForwardTileKernel::applyPart(Region &part, Value score, Value keyBegin, ValueRange indices) {
+  auto [queryHead, queryIndex, keyIndex] = getPair(keyBegin, indices);
+  return inlineScore(part, score, batch, queryHead, queryIndex, keyIndex);
+}
+
 void ForwardTileKernel::fixMaximum() {
   map({}, {rowMax, rowShift}, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     // A row that has seen no key yet starts from 0.
     Value max = getFinite(elements[0]);
     return {max, arith::MulFOp::create(b, max, toBase2())};
   });
+  if (!parts)
+    return;
+  // In units of exponents.
+  double unit = scoreFactor * llvm::numbers::log2e;
+  auto rows = [&](std::unique_ptr<Region> &part, StringRef name, double factor) -> Value {
+    if (!part || isUniform(*part))
+      return {};
+    Value rows = fragment(name, cast<FragmentType>(rowMax.getType()));
+    map({}, rows, [&](ValueRange indices, ValueRange) -> SmallVector<Value> {
+      return {multiply(applyPart(*part, f32(0), index(0), {indices[0], index(0)}), factor)};
+    });
+    return rows;
+  };
+  rowFactor = rows(parts->factor, "row_factor", scale * unit);
+  rowSlope = rows(parts->slope, "row_slope", unit);
+  rowBase = fragment("row_base", cast<FragmentType>(rowMax.getType()));
+  if (!parts->slope)
+    computeBase(index(0), index(0));
 }
 
-void ForwardTileKernel::softmaxFixed() {
-  map(rowShift, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-    return {exponent(elements[1], elements[0])};
+/// Scores that grow with their key would outgrow the maximum of the first block: it gets as much more as they
+/// may grow from there on, or down from there.
+void ForwardTileKernel::raiseMaximum(Value firstKey) {
+  auto toFloat = [&](Value keys) -> Value {
+    keys =
+        arith::IndexCastOp::create(b, b.getI32Type(), arith::MaxSIOp::create(b, keys, index(0)).getResult());
+    return arith::SIToFPOp::create(b, b.getF32Type(), keys);
+  };
+  Value after = toFloat(sub(kvLen, add(firstKey, index(blockN())))), before = toFloat(firstKey);
+  named(after, "keys_after");
+  named(before, "keys_before");
+  map({}, blockMax, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+    Value slope = applyPart(*parts->slope, f32(0), index(0), {indices[0], index(0)});
+    Value rises = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, slope, f32(0));
+    Value keys = arith::SelectOp::create(b, rises, after, before);
+    return {math::FmaOp::create(b, math::AbsFOp::create(b, slope), keys, elements[0])};
   });
+}
+
+/// Where exponents start from: what they are without what elements add, in the column `column` of the keys
+/// from `keyBegin` on.
+void ForwardTileKernel::computeBase(Value keyBegin, Value column) {
+  map(rowMax, rowBase, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+    // The difference comes first: both may be large.
+    Value base = arith::NegFOp::create(b, elements[0]);
+    if (parts->position) {
+      Value position = applyPart(*parts->position, f32(0), keyBegin, {indices[0], column});
+      base = arith::SubFOp::create(b, position, elements[0]);
+    }
+    return {arith::MulFOp::create(b, base, toBase2())};
+  });
+}
+
+/// A multiply-add each is left of what is proportional to q k^T, and of what is to the number of the key.
+void ForwardTileKernel::exponentiateParts(Value keyBegin) {
+  if (parts->slope) {
+    Value column = named(FirstColumnOp::create(b, b.getIndexType(), scores), "thread_column");
+    computeBase(keyBegin, column);
+    keyBegin = named(add(keyBegin, column), "thread_begin");
+  }
+  SmallVector<Value> rows{rowBase};
+  for (Value more : {rowFactor, rowSlope})
+    if (more)
+      rows.push_back(more);
+  double unit = scoreFactor * llvm::numbers::log2e;
+  map(
+      rows, scores,
+      [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+        Value score = elements.back(), exponent = elements[0];
+        elements = elements.drop_front();
+        auto take = [&](Region &part, double factor, StringRef name) -> Value {
+          if (isUniform(part))
+            return named(multiply(applyPart(part, f32(0), index(0), {index(0), index(0)}), factor), name);
+          Value taken = elements.front();
+          elements = elements.drop_front();
+          return taken;
+        };
+        Value factor = parts->factor ? take(*parts->factor, scale * unit, "exponent_factor") : Value();
+        if (parts->slope) {
+          Value column = arith::IndexCastOp::create(b, b.getI32Type(), indices[1]);
+          column = arith::SIToFPOp::create(b, b.getF32Type(), column);
+          exponent = math::FmaOp::create(b, take(*parts->slope, unit, "exponent_slope"), column, exponent);
+        }
+        if (parts->factor)
+          exponent = math::FmaOp::create(b, score, factor, exponent);
+        if (parts->pair) {
+          Value pair = applyPart(*parts->pair, multiply(score, scale), keyBegin, indices);
+          exponent = math::FmaOp::create(b, pair, f32(unit), exponent);
+        }
+        return {exp2(exponent)};
+      },
+      /*relative=*/parts->slope != nullptr);
+}
+
+void ForwardTileKernel::softmaxFixed(Value keyBegin) {
+  if (parts) {
+    exponentiateParts(keyBegin);
+  } else {
+    applyScore(keyBegin);
+    map(rowShift, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      return {exponent(elements[1], elements[0])};
+    });
+  }
   FillOp::create(b, blockSum, f32(0));
   RowReduceOp::create(b, Combine::add, scores, blockSum, /*scratch=*/Value(), /*partial=*/true);
   map(blockSum, rowSum, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {

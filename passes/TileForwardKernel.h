@@ -8,6 +8,7 @@
 #ifndef ATTN_PASSES_TILEFORWARDKERNEL_H
 #define ATTN_PASSES_TILEFORWARDKERNEL_H
 
+#include "passes/ScoreParts.h"
 #include "passes/TileKernel.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -35,11 +36,13 @@ protected:
   void softmax();
   /// The same, but the maximum stays what it is until scores exceed it by so much that their exponentials
   /// might not fit: it only has to be near the true one. `rescale` is 1 in most blocks then.
-  void softmaxLazily();
+  /// Where the block is the first one, `firstKey` is where it begins.
+  void softmaxLazily(mlir::Value firstKey = {});
   /// Once before softmaxFixed(): what the maximum of a row is so far stays its reference.
   void fixMaximum();
-  /// The same with that reference: wrong where scores outgrow it, which the sum of the row tells in the end.
-  void softmaxFixed();
+  /// The same for scores without a mask, before the score region, with that reference: wrong where they
+  /// outgrow it, which the sum of the row tells in the end.
+  void softmaxFixed(mlir::Value keyBegin);
   /// Whether the warp has a row that may be wrong, one of the first `validRows`: scores outgrew the
   /// reference, or the output is not finite (see checkOutput). `isFixed` says whether softmaxFixed() was used
   /// at all.
@@ -81,12 +84,20 @@ protected:
   /// Where warp columns combine what they have of a row; null where there is one.
   mlir::Value scratch;
   mlir::Value scores, output, rowMax, blockMax, rowShift, rowSum, blockSum, rescale, rowCheck;
+  /// Of the score region, for softmaxFixed(); null where it is evaluated whole.
+  std::optional<ScoreParts> parts;
 
 private:
   void takeFactors();
   void approximateTanh();
   std::tuple<mlir::Value, mlir::Value, mlir::Value> getPair(mlir::Value keyBegin, mlir::ValueRange indices);
   mlir::Value exponent(mlir::Value score, mlir::Value shift);
+  mlir::Value multiply(mlir::Value value, double factor);
+  mlir::Value applyPart(mlir::Region &part, mlir::Value score, mlir::Value keyBegin,
+                        mlir::ValueRange indices);
+  void raiseMaximum(mlir::Value firstKey);
+  void computeBase(mlir::Value keyBegin, mlir::Value column);
+  void exponentiateParts(mlir::Value keyBegin);
   mlir::Value isBeyond(mlir::Value number, double limit);
   mlir::Value isNotFinite(mlir::Value number);
   mlir::Value isOutgrown(mlir::Value sum, mlir::Value shift, mlir::Value isFixed);
@@ -96,6 +107,9 @@ private:
   /// be null.
   std::unique_ptr<mlir::Region> nearScore;
   double nearBound = 0;
+  /// Of `parts`, for each row: factor and slope in units of exponents, and what exponents start from in the
+  /// first column that the thread has.
+  mlir::Value rowFactor, rowSlope, rowBase;
 };
 
 } // namespace attn

@@ -158,12 +158,15 @@ FragmentType TileKernel::accumulatorType(int64_t rows, int64_t columns, ArrayRef
 }
 
 void TileKernel::map(ValueRange ins, ValueRange outs,
-                     function_ref<SmallVector<Value>(ValueRange, ValueRange)> body) {
-  MapOp::create(b, ins, outs, [&](OpBuilder &builder, Location, ValueRange indices, ValueRange elements) {
-    OpBuilder::InsertionGuard guard(b);
-    b.restoreInsertionPoint(builder.saveInsertionPoint());
-    return body(indices, elements);
-  });
+                     function_ref<SmallVector<Value>(ValueRange, ValueRange)> body, bool relative) {
+  MapOp::create(
+      b, ins, outs,
+      [&](OpBuilder &builder, Location, ValueRange indices, ValueRange elements) {
+        OpBuilder::InsertionGuard guard(b);
+        b.restoreInsertionPoint(builder.saveInsertionPoint());
+        return body(indices, elements);
+      },
+      relative);
 }
 
 Value TileKernel::any(ValueRange ins, function_ref<Value(ValueRange)> body) {

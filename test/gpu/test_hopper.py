@@ -2,15 +2,71 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The hopper family of forward kernels: every trip count, scores that outgrow a fixed maximum, the same bits each time."""
 
+import dataclasses
+
 import attn
 import pytest
 import torch
 from contract import check, compute, make_inputs
-from modules import MODS, Attention
+from modules import MODS, Attention, Capture, Mod
 
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0), reason="for sm_90a"
 )
+
+
+# Scores of which the compiler knows a part, as a row's or as a multiple of the key's number.
+DISTANCE = """
+      %distance = arith.subi %kv_idx, %q_idx : index
+      %i = arith.index_cast %distance : index to i32
+      %f = arith.sitofp %i : i32 to f32"""
+SLOPES = Capture("slopes", "tensor<?xf32>", lambda shape, generator: torch.linspace(-0.2, 0.4, shape.q_heads, device="cuda"))
+ROWS = Capture("rows", "tensor<?xf32>", lambda shape, generator: 50 * torch.randn(shape.q_len, device="cuda", generator=generator))
+TABLE = Capture("table", "tensor<?xf32>", lambda shape, generator: torch.randn(shape.kv_len, device="cuda", generator=generator))
+PARTS = {
+    "column": Mod(
+        captures=(SLOPES,),
+        score=f"""{DISTANCE}
+      %slope = tensor.extract %slopes[%h] : tensor<?xf32>
+      %bias = arith.mulf %slope, %f : f32
+      %r = arith.addf %s, %bias : f32
+      attn.yield %r : f32""",
+        torch_score=lambda s, b, h, q, k, n, slopes: s + slopes[h].to(s.dtype) * (k - q).to(s.dtype),
+    ),
+    "row": Mod(
+        captures=(ROWS,),
+        score="""
+      %row = tensor.extract %rows[%q_idx] : tensor<?xf32>
+      %one = arith.constant 1.0 : f32
+      %i = arith.index_cast %q_idx : index to i32
+      %f = arith.sitofp %i : i32 to f32
+      %number = arith.addf %f, %one : f32
+      %log = math.log %number : f32
+      %scaled = arith.mulf %s, %log : f32
+      %r = arith.subf %scaled, %row : f32
+      attn.yield %r : f32""",
+        torch_score=lambda s, b, h, q, k, n, rows: s * torch.log((q + 1).to(s.dtype)) - rows[q].to(s.dtype),
+    ),
+    "composed": Mod(  # with a slope for each row, and a table of keys
+        captures=(TABLE,),
+        score=f"""{DISTANCE}
+      %entry = tensor.extract %table[%kv_idx] : tensor<?xf32>
+      %two = arith.constant 2.0 : f32
+      %small = arith.constant 0.001 : f32
+      %q_i = arith.index_cast %q_idx : index to i32
+      %q_f = arith.sitofp %q_i : i32 to f32
+      %sine = math.sin %q_f : f32
+      %row_slope = arith.mulf %sine, %small : f32
+      %bias = arith.mulf %f, %row_slope : f32
+      %half = arith.divf %s, %two : f32
+      %with = arith.addf %entry, %half : f32
+      %r = arith.subf %bias, %with : f32
+      attn.yield %r : f32""",
+        torch_score=lambda s, b, h, q, k, n, table: 0.001 * torch.sin(q.to(s.dtype)) * (k - q).to(s.dtype)
+        - (table[k].to(s.dtype) + s / 2),
+    ),
+}
+PARTS |= {"causal_" + name: dataclasses.replace(mod, mask=MODS["causal"].mask, torch_mask=MODS["causal"].torch_mask) for name, mod in PARTS.items()}
 
 
 def run(fn, inputs, like):
@@ -55,10 +111,10 @@ def grow(kind, q, k, v):
 
 
 @pytest.mark.parametrize("kind", ("jump", "ramp", "peaky", "negative", "huge", "large_values"))
-@pytest.mark.parametrize("mod", ("plain", "causal", "alibi"))
+@pytest.mark.parametrize("mod", ("plain", "causal", "alibi", "column", "row", "causal_composed"))
 @pytest.mark.parametrize("exact", (False, True))
 def test_outgrown_maximum(kind, mod, exact):
-    attention = Attention("bf16", 4, 2, 128, 128, MODS[mod])
+    attention = Attention("bf16", 4, 2, 128, 128, PARTS.get(mod) or MODS[mod])
     fn = attn.compile(attention.text(), family="hopper", exact_maximum=exact)
     inputs = make_inputs(attention, attention.shape(1, 1000, 1100))
     grow(kind, inputs["q"], inputs["k"], inputs["v"])
@@ -67,6 +123,25 @@ def test_outgrown_maximum(kind, mod, exact):
     bound = 2 * (standard["out"].double() - expected["out"]).abs().max() + 2**-8 * expected["out"].abs().max()
     assert (out.double() - expected["out"]).abs().max() <= bound
     assert ((lse.double() - expected["lse"]) / expected["lse"].abs().clamp_min(1)).abs().max() < 2e-6
+
+
+@pytest.mark.parametrize("mod", tuple(PARTS))
+@pytest.mark.parametrize("type, head_dim", (("bf16", 128), ("bf16", 64), ("f16", 64)))
+def test_parts_of_scores(type, head_dim, mod):
+    attention = Attention(type, 4, 2, head_dim, head_dim, PARTS[mod])
+    fn = attn.compile(attention.text(), family="hopper")
+    problems = []
+    for q_len, kv_len in ((0, 5), (1, 1), (130, 127), (513, 769), (1000, 1100), (64, 20001), (4099, 4096)):
+        problems += check(attention, fn, attention.shape(1, q_len, kv_len), backward=False, seed=kv_len)
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("mod", ("causal_column", "column"))
+def test_long_scores_with_slopes(mod):
+    """Positions far from 0 leave no bits for what is near."""
+    attention = Attention("bf16", 2, 1, 128, 128, PARTS[mod])
+    fn = attn.compile(attention.text(), family="hopper")
+    assert not check(attention, fn, attention.shape(1, 16384, 16384), backward=False)
 
 
 @pytest.mark.parametrize("mod", ("plain", "causal"))

@@ -40,8 +40,8 @@ __device__ __forceinline__ T &mapped_element(RowVector<T, M, WarpsM, WarpsN> &ve
 /// map(function, operands...) calls function(row, column, elements...) for each element that the thread
 /// holds, with the elements of all operands there. Those that the function takes by reference it may change.
 /// Operands are Fragments of one shape and their RowVectors; where all are RowVectors the function has no
-/// column.
-template <typename Function, typename... Operands>
+/// column. With Relative it gets columns from first_column() on: numbers that are known here.
+template <bool Relative = false, typename Function, typename... Operands>
 __device__ __forceinline__ void map(Function &&function, Operands &...operands) {
   using Shape = typename MappedShape<Operands...>::Type;
   const uint32 thread = opaque(threadIdx.x);
@@ -53,7 +53,7 @@ __device__ __forceinline__ void map(Function &&function, Operands &...operands) 
       for (int h = 0; h < 2; ++h)
         function(first_row + Shape::row_offset(i, h), operands.data[i][h]...);
     } else {
-      const int first_column = Shape::first_column(thread);
+      const int first_column = Relative ? 0 : Shape::first_column(thread);
 #pragma unroll
       for (int j = 0; j < Shape::kColumnTiles; ++j)
 #pragma unroll
@@ -62,6 +62,12 @@ __device__ __forceinline__ void map(Function &&function, Operands &...operands) 
                    mapped_element(operands, i, j, e)...);
     }
   }
+}
+
+/// Where a relative map counts the columns of a fragment from.
+template <typename T, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ int first_column(const Fragment<T, M, N, WarpsM, WarpsN> &) {
+  return Fragment<T, M, N, WarpsM, WarpsN>::first_column(opaque(threadIdx.x));
 }
 
 /// Remembers whether a function was ever true.
