@@ -22,6 +22,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Remarks.h"
 #include "passes/ChooseSchedule.h"
 #include "passes/Targets.h"
 
@@ -35,7 +36,8 @@ static constexpr int64_t kSectionBytes = 32 << 20;
 HopperForwardKernel::HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
                                          const TileLoweringOptions &options, Maximum maximum,
                                          const HopperResults &results)
-    : ForwardTileKernel(host, op, name, options), maximum(isBounded ? Maximum::exact : maximum),
+    : ForwardTileKernel(host, op, name, options),
+      maximum(isBounded && !hasCheckedTanh() ? Maximum::exact : maximum),
       consumers(getHopperConsumers(op.getSchedule())), results(results) {
   out = addParameter(results.out, "out");
   lse = addParameter(results.lse, "lse");
@@ -44,7 +46,8 @@ HopperForwardKernel::HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAtten
   queryMap = addTensorMap(op.getQuery(), blockM(), "query_map");
   keyMap = addTensorMap(op.getKey(), blockN(), "key_map");
   valueMap = addTensorMap(op.getValue(), blockN(), "value_map");
-  if (fixesMaximum() && !op.getScore().empty())
+  looksForNearScores = !isBounded || this->maximum == Maximum::exact;
+  if (fixesMaximum() && !isBounded && !op.getScore().empty())
     parts = splitScore(op.getScore());
 }
 
@@ -276,20 +279,32 @@ void HopperForwardKernel::consume() {
     SmallVector<Value> place{batch, head, begin};
     StoreOp::create(b, output, /*via=*/Value(), out, place, rows, options.aligned);
     computeLse();
-    Value isFixed;
-    if (fixes)
+    Value isFixed, keys;
+    if (fixes) {
       isFixed = isLess(blocks.firstFull, kvEnd);
+      keys = countKeys(blocks);
+    }
     if (marks)
-      markRows(isFixed);
+      markRows(isFixed, keys);
     StoreRowsOp::create(b, rowMax, lse, place, rows);
     if (fixes && !marks)
-      storeFlag(rows, isFixed);
+      storeFlag(rows, isFixed, keys);
   });
 }
 
+/// No row has more.
+Value HopperForwardKernel::countKeys(const VisitedBlocks &blocks) {
+  if (blocks.listed)
+    return kvLen;
+  Value keys = index(0);
+  for (auto [first, end] : blocks.visited)
+    keys = add(keys, arith::MaxSIOp::create(b, sub(end, first), index(0)));
+  return keys;
+}
+
 /// Of the warp: whether a row of it is wrong.
-void HopperForwardKernel::storeFlag(Value rows, Value isFixed) {
-  Value isWrong = anyOutgrown(rows, isFixed);
+void HopperForwardKernel::storeFlag(Value rows, Value isFixed, Value keys) {
+  Value isWrong = anyOutgrown(rows, isFixed, keys);
   Value flag = arith::ExtUIOp::create(b, b.getI32Type(), isWrong);
   Value warp = arith::DivSIOp::create(b, gpu::ThreadIdOp::create(b, gpu::Dimension::x), index(32));
   memref::StoreOp::create(b, flag, flags, ValueRange{tile, named(warp, "warp")});
@@ -358,6 +373,17 @@ void HopperForwardKernel::build(Value hostFlags) {
   launch(arith::MinSIOp::create(host, tiles, multiprocessors));
 }
 
+void HopperForwardKernel::reportScore() {
+  auto named = remark::RemarkOpts::name("score").category("attn-lower-online-to-tile").function("forward");
+  if (parts && !parts->pair)
+    remark::passed(op->getLoc(), named) << "all but multiply-adds is computed of rows and blocks";
+  else if (parts)
+    remark::passed(op->getLoc(), named) << "some terms are computed of rows and blocks, not of pairs";
+  if (fixesMaximum() && isBounded)
+    remark::passed(op->getLoc(), named)
+        << "tanh is a polynomial, and computed again by the hardware's where scores are not in its range";
+}
+
 /// Computes again, exactly, what the main kernel marked in lse: by the portable family, which selects values.
 static LogicalResult lowerMarkedRows(ImplicitLocOpBuilder &host, OnlineAttentionOp op,
                                      const TileLoweringOptions &options, const HopperResults &results,
@@ -393,6 +419,7 @@ LogicalResult attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLowerin
     fillWithZero(host, results.counter);
   }
   HopperForwardKernel kernel(host, op, name, options, fixes ? Maximum::fixed : Maximum::exact, results);
+  kernel.reportScore();
   Value flags;
   if (kernel.fixesMaximum() && !kernel.dropsPairs()) {
     Value tiles = getNumForwardBlocks(host, op, /*packs=*/false);

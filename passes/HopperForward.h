@@ -34,19 +34,21 @@ struct HopperResults {
 };
 
 /// Whether a kernel keeps to the maximum of each row, or takes that of the first block of keys for all that
-/// are not masked; and then one that does it right where that was wrong.
+/// are not masked; and then one that does it right where that was wrong. Of bounded scores the maximum is
+/// always 0, and what may be wrong is a polynomial.
 enum class Maximum { exact, fixed, repair };
 
 class HopperForwardKernel : public ForwardTileKernel {
 public:
   HopperForwardKernel(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, llvm::StringRef name,
                       const TileLoweringOptions &options, Maximum maximum, const HopperResults &results);
-  /// Bounded scores have no maximum that could be fixed.
   bool fixesMaximum() { return maximum == Maximum::fixed; }
   using ForwardTileKernel::dropsPairs;
   /// `hostFlags` is for each warp of the consumers of each tile, whether a row of it is wrong; null where lse
   /// says so, or where nothing is repaired.
   void build(mlir::Value hostFlags);
+  /// Remarks what is made of the score region where the maximum is fixed.
+  void reportScore();
 
 private:
   void buildRoles();
@@ -80,7 +82,8 @@ private:
   void startScores(mlir::Value keyTile);
   void startOutput(mlir::Value valueTile);
   void applyRegions(mlir::Value keyBegin, mlir::Value isMasked);
-  void storeFlag(mlir::Value rows, mlir::Value isFixed);
+  mlir::Value countKeys(const VisitedBlocks &blocks);
+  void storeFlag(mlir::Value rows, mlir::Value isFixed, mlir::Value keys);
 
   mlir::Value roundDown(mlir::Value position) {
     return mul(mlir::arith::DivSIOp::create(b, position, index(blockN())), index(blockN()));

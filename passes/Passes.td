@@ -269,6 +269,15 @@ def LowerOnlineToTilePass : Pass<"attn-lower-online-to-tile", "::mlir::ModuleOp"
     A block that meets no visited range is neither copied nor computed, and one that meets no masked range does not evaluate
     the mask; where there are block lists, they tell both. Score and mask land in `attn_tile.map` operations.
 
+    The hopper family evaluates a score region for each pair only where the maximum of a row is taken. Elsewhere (`fixed_maximum`)
+    a score that is a sum is taken apart: a multiple of q k^T and a multiple of the number of the key, whose factors may depend
+    on the query, are a multiply-add each in the exponent, the second with a constant in place of the number; terms without
+    either are known of a row; what is left is evaluated. Terms are found by algebra on the region, whatever it means; those
+    that are no numbers, or too large, show in the sum of a row like any score that outgrew the maximum. Without a mask blocks
+    come by ascending keys, and the maximum is raised by what scores grow with their key. A score region that is a multiple of
+    tanh with `fastmath<afn>`, of 16.7 to 55, gets a polynomial that is monotonic everywhere, as tanh is: so probabilities
+    tell where a score was out of its range. Remarks of the category `attn-lower-online-to-tile` say what was found.
+
     Parts of a forward (`kv_splits`, `splits`) are of the same number of visited blocks, to within one. Where the mask's
     ranges are those of all query heads of a key head, these heads share the rows of a tile, so that a key head is read once
     for all of them. A merge of more than 32 pairs is one of merges in f32.

@@ -87,9 +87,13 @@ void ForwardTileKernel::takeFactors() {
               std::max(-bounds.low, bounds.high) * scoreFactor * llvm::numbers::log2e <= kMaxExponent;
 }
 
+/// tanh(x) = x (a + b x^2 + c x^4), the least relative error up to |x| = kNear: 3.0e-4. It grows with x
+/// everywhere, since c > 0 and 9 b^2 < 20 a c; so what is out of that range shows in what is computed of it.
+static constexpr double kNear = 0.8, kTanh[] = {0.99969676, -0.324574, 0.09357487};
+
 /// tanh(x) is computed by a unit that also computes the exponentials, and is what holds up a kernel with a
-/// soft cap. Where `afn` allows an approximation, blocks of small scores get a polynomial, with a relative
-/// error of 3.0e-4 up to |x| = 0.8; that of tanh.approx is 4.9e-4.
+/// soft cap. Where `afn` allows an approximation, small scores get a polynomial, which has a smaller error
+/// than tanh.approx, 4.9e-4.
 void ForwardTileKernel::approximateTanh() {
   if (op.getScore().empty())
     return;
@@ -103,19 +107,22 @@ void ForwardTileKernel::approximateTanh() {
   nearScore = std::make_unique<Region>();
   IRMapping mapping;
   op.getScore().cloneInto(nearScore.get(), mapping);
-  nearBound = 0.8 / std::abs(scale);
+  nearBound = kNear / std::abs(scale);
   for (Operation *user : llvm::make_early_inc_range(nearScore->getArgument(0).getUsers())) {
     // It yields the exponent itself where nothing else is done to it.
     bool isYielded = isBounded && nearScore->front().getTerminator()->getOperand(0) == user->getResult(0);
     double factor = isYielded ? scoreFactor * llvm::numbers::log2e : 1;
+    if (isYielded)
+      farExponent = std::abs(factor) * kNear *
+                    (kTanh[0] + kTanh[1] * std::pow(kNear, 2) + kTanh[2] * std::pow(kNear, 4));
     ImplicitLocOpBuilder region(user->getLoc(), user);
     auto coefficient = [&](double number, int power) -> Value {
       return arith::ConstantOp::create(
           region, region.getF32FloatAttr(static_cast<float>(factor * number * std::pow(scale, power))));
     };
     Value x = user->getOperand(0), square = arith::MulFOp::create(region, x, x);
-    Value series = math::FmaOp::create(region, square, coefficient(0.09357487, 5), coefficient(-0.324574, 3));
-    series = math::FmaOp::create(region, square, series, coefficient(0.99969676, 1));
+    Value series = math::FmaOp::create(region, square, coefficient(kTanh[2], 5), coefficient(kTanh[1], 3));
+    series = math::FmaOp::create(region, square, series, coefficient(kTanh[0], 1));
     user->getResult(0).replaceAllUsesWith(arith::MulFOp::create(region, x, series));
     user->erase();
   }
@@ -139,30 +146,37 @@ Value ForwardTileKernel::multiply(Value value, double factor) {
   return factor == 1 ? value : arith::MulFOp::create(b, value, f32(factor)).getResult();
 }
 
+Value ForwardTileKernel::applyPart(Region &part, Value score, Value keyBegin, ValueRange indices) {
+  auto [queryHead, queryIndex, keyIndex] = getPair(keyBegin, indices);
+  return inlineScore(part, score, batch, queryHead, queryIndex, keyIndex);
+}
+
+void ForwardTileKernel::mapScores(Region &region, Value keyBegin, double scale, double factor) {
+  map({}, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+    Value score = multiply(elements[0], scale);
+    if (!region.empty())
+      score = applyPart(region, score, keyBegin, indices);
+    return {multiply(score, factor)};
+  });
+}
+
+void ForwardTileKernel::mapNearScores(Value keyBegin) {
+  bool isExponent = farExponent != 0 || !isBounded;
+  mapScores(*nearScore, keyBegin, 1, isExponent ? 1 : scoreFactor * llvm::numbers::log2e);
+}
+
 void ForwardTileKernel::applyScore(Value keyBegin) {
-  auto apply = [&](Region &region, double scale, double factor) {
-    map({}, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
-      Value score = multiply(elements[0], scale);
-      if (!region.empty()) {
-        auto [queryHead, queryIndex, keyIndex] = getPair(keyBegin, indices);
-        score = inlineScore(region, score, batch, queryHead, queryIndex, keyIndex);
-      }
-      return {multiply(score, factor)};
-    });
+  auto applyWhole = [&] {
+    mapScores(op.getScore(), keyBegin, scale, isBounded ? scoreFactor * llvm::numbers::log2e : 1);
   };
-  double factor = isBounded ? scoreFactor * llvm::numbers::log2e : 1;
-  if (nearScore) {
+  if (nearScore && looksForNearScores) {
     Value isFar = any(scores, [&](ValueRange elements) -> Value {
       return arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, math::AbsFOp::create(b, elements[0]),
                                    f32(nearBound));
     });
-    bool isExponent =
-        isBounded && op.getScore().front().getTerminator()->getOperand(0).getDefiningOp<math::TanhOp>();
-    ifThenElse(
-        named(isFar, "is_far"), [&] { apply(op.getScore(), scale, factor); },
-        [&] { apply(*nearScore, 1, isExponent ? 1 : factor); });
+    ifThenElse(named(isFar, "is_far"), applyWhole, [&] { mapNearScores(keyBegin); });
   } else if (!foldsScale()) {
-    apply(op.getScore(), scale, factor);
+    applyWhole();
   }
 }
 
@@ -191,11 +205,13 @@ void ForwardTileKernel::allocateRows(FragmentType scoresType, bool isLazy) {
   rowMax = fragment("row_max", scoresType.getRowsType());
   if (!elementType.isF32() && !isBounded)
     rowShift = fragment("row_shift", scoresType.getRowsType());
-  if (isLazy)
+  if (isLazy && !isBounded)
     blockMax = fragment("block_max", scoresType.getRowsType());
   rowSum = fragment("row_sum", scoresType.getRowsType());
   blockSum = fragment("block_sum", scoresType.getRowsType());
   rescale = fragment("rescale", scoresType.getRowsType());
+  if (hasCheckedTanh() && !looksForNearScores)
+    rowPeak = fragment("row_peak", scoresType.getRowsType());
 }
 
 void ForwardTileKernel::initialiseRows() {
@@ -204,6 +220,8 @@ void ForwardTileKernel::initialiseRows() {
   FillOp::create(b, rowSum, f32(0));
   if (isBounded)
     FillOp::create(b, rescale, f32(1));
+  if (rowPeak)
+    FillOp::create(b, rowPeak, f32(0));
 }
 
 Value ForwardTileKernel::isEmpty(Value rowValue, Value empty) {
@@ -273,12 +291,9 @@ void ForwardTileKernel::softmaxLazily(Value firstKey) {
 /// Whether a part of a score is one for all rows of a tile.
 static bool isUniform(Region &part) { return part.getArgument(ScoreArgs::query).use_empty(); }
 
-Value ForwardTileKernel::applyPart(Region &part, Value score, Value keyBegin, ValueRange indices) {
-  auto [queryHead, queryIndex, keyIndex] = getPair(keyBegin, indices);
-  return inlineScore(part, score, batch, queryHead, queryIndex, keyIndex);
-}
-
 void ForwardTileKernel::fixMaximum() {
+  if (isBounded)
+    return;
   map({}, {rowMax, rowShift}, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     // A row that has seen no key yet starts from 0.
     Value max = getFinite(elements[0]);
@@ -379,6 +394,15 @@ void ForwardTileKernel::exponentiateParts(Value keyBegin) {
 }
 
 void ForwardTileKernel::softmaxFixed(Value keyBegin) {
+  if (isBounded) {
+    mapNearScores(keyBegin);
+    softmax();
+    // A probability of a score beyond the range of the polynomial is larger than its bound.
+    map(blockSum, rowPeak, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+      return {arith::MaxNumFOp::create(b, elements[0], elements[1])};
+    });
+    return;
+  }
   if (parts) {
     exponentiateParts(keyBegin);
   } else {
@@ -397,20 +421,36 @@ void ForwardTileKernel::softmaxFixed(Value keyBegin) {
 /// Sums from kMinSum to kMaxSum are right: no exponential was too large or too small to count.
 static constexpr double kMaxSum = 0x1p100, kMinSum = 0x1p-40;
 
-Value ForwardTileKernel::isOutgrown(Value sum, Value shift, Value isFixed) {
-  auto compare = [&](arith::CmpFPredicate predicate, double limit) -> Value {
-    return arith::CmpFOp::create(b, predicate, sum, f32(limit));
+/// What of a row says that it is wrong, beside its output.
+SmallVector<Value> ForwardTileKernel::getRowStatistics() { return {rowSum, isBounded ? rowPeak : rowShift}; }
+
+Value ForwardTileKernel::isOutgrown(ValueRange statistics, Value isFixed, Value keys) {
+  auto compare = [&](arith::CmpFPredicate predicate, unsigned number, Value limit) -> Value {
+    return arith::CmpFOp::create(b, predicate, statistics[number], limit);
   };
   auto either = [&](Value x, Value y) -> Value { return arith::OrIOp::create(b, x, y); };
-  Value isWrong = either(compare(arith::CmpFPredicate::UGE, kMaxSum), isBeyond(shift, kMaxShift));
-  isWrong = either(isWrong, compare(arith::CmpFPredicate::OLT, kMinSum));
+  Value isWrong;
+  if (isBounded) {
+    // No score was above the range of the polynomial; those below it, which it takes for less than they are,
+    // would have added no more than 2^-9 of the sum.
+    Value count = arith::IndexCastOp::create(b, b.getI32Type(), keys);
+    count = arith::SIToFPOp::create(b, b.getF32Type(), count);
+    Value least = arith::MulFOp::create(b, count, f32(std::exp2(9 - farExponent)));
+    isWrong = either(compare(arith::CmpFPredicate::UGE, 1, f32(std::exp2(farExponent))),
+                     compare(arith::CmpFPredicate::ULT, 0, least));
+  } else {
+    isWrong = either(compare(arith::CmpFPredicate::UGE, 0, f32(kMaxSum)), isBeyond(statistics[1], kMaxShift));
+    isWrong = either(isWrong, compare(arith::CmpFPredicate::OLT, 0, f32(kMinSum)));
+  }
   return arith::AndIOp::create(b, isWrong, isFixed);
 }
 
-Value ForwardTileKernel::anyOutgrown(Value validRows, Value isFixed) {
-  return anyAt({rowCheck, rowSum, rowShift}, [&](ValueRange indices, ValueRange elements) -> Value {
+Value ForwardTileKernel::anyOutgrown(Value validRows, Value isFixed, Value keys) {
+  SmallVector<Value> ins = getRowStatistics();
+  ins.push_back(rowCheck);
+  return anyAt(ins, [&](ValueRange indices, ValueRange elements) -> Value {
     Value isWrong =
-        arith::OrIOp::create(b, isNotFinite(elements[0]), isOutgrown(elements[1], elements[2], isFixed));
+        arith::OrIOp::create(b, isNotFinite(elements.back()), isOutgrown(elements, isFixed, keys));
     return arith::AndIOp::create(b, isWrong, isLess(indices[0], validRows));
   });
 }
@@ -420,16 +460,18 @@ void ForwardTileKernel::checkOutput() {
   FillOp::create(b, rowCheck, f32(0));
   RowReduceOp::create(b, Combine::add, output, rowCheck, /*scratch=*/Value(), /*partial=*/true);
   RowCombineOp::create(b, Combine::add, rowCheck, scratch);
+  if (rowPeak)
+    RowCombineOp::create(b, Combine::max, rowPeak, scratch);
 }
 
-void ForwardTileKernel::markRows(Value isFixed) {
+void ForwardTileKernel::markRows(Value isFixed, Value keys) {
   SmallVector<Value> ins{rowCheck};
   if (isFixed)
-    ins.append({rowSum, rowShift});
+    llvm::append_range(ins, getRowStatistics());
   map(ins, rowMax, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     Value isWrong = isNotFinite(elements[0]);
     if (isFixed)
-      isWrong = arith::OrIOp::create(b, isWrong, isOutgrown(elements[1], elements[2], isFixed));
+      isWrong = arith::OrIOp::create(b, isWrong, isOutgrown(elements.drop_front(), isFixed, keys));
     return {arith::SelectOp::create(b, isWrong, f32(NAN), elements.back())};
   });
 }

@@ -45,15 +45,15 @@ protected:
   void softmaxFixed(mlir::Value keyBegin);
   /// Whether the warp has a row that may be wrong, one of the first `validRows`: scores outgrew the
   /// reference, or the output is not finite (see checkOutput). `isFixed` says whether softmaxFixed() was used
-  /// at all.
-  mlir::Value anyOutgrown(mlir::Value validRows, mlir::Value isFixed);
+  /// at all, and a row has no more than `keys`.
+  mlir::Value anyOutgrown(mlir::Value validRows, mlir::Value isFixed, mlir::Value keys);
   /// Whether pairs may be dropped whose values must not show in the output.
   bool dropsPairs() { return !op.getMask().empty() || scoresMayDrop(); }
   /// Before the output is normalised: sums it up row by row, to see in a row's sum whether all are finite.
   void checkOutput();
   /// Makes lse a NaN in rows that are to be computed again: where the output is not finite, and, if not null,
   /// where scores outgrew the reference.
-  void markRows(mlir::Value isFixed);
+  void markRows(mlir::Value isFixed, mlir::Value keys);
   void exponentiate();
   void addBlockSum();
   void rescaleOutput();
@@ -79,6 +79,11 @@ protected:
   /// Whether the scores are so small that their exponentials need no maximum: `scores` are exponents of 2
   /// then.
   bool isBounded = false;
+  /// Whether these are of an approximated tanh for which softmaxFixed() has a polynomial: probabilities tell
+  /// where a score was out of its range.
+  bool hasCheckedTanh() { return farExponent >= kMinFarExponent; }
+  /// Whether applyScore() takes the polynomial in blocks whose scores are in its range.
+  bool looksForNearScores = true;
   // The block of the grid. The rows of its tile are those of `packed` heads, where that is not null.
   mlir::Value batch, head, kvHead, begin, packed;
   /// Where warp columns combine what they have of a row; null where there is one.
@@ -100,13 +105,22 @@ private:
   void exponentiateParts(mlir::Value keyBegin);
   mlir::Value isBeyond(mlir::Value number, double limit);
   mlir::Value isNotFinite(mlir::Value number);
-  mlir::Value isOutgrown(mlir::Value sum, mlir::Value shift, mlir::Value isFixed);
+  llvm::SmallVector<mlir::Value> getRowStatistics();
+  mlir::Value isOutgrown(mlir::ValueRange statistics, mlir::Value isFixed, mlir::Value keys);
+  void mapScores(mlir::Region &region, mlir::Value keyBegin, double scale, double factor);
+  void mapNearScores(mlir::Value keyBegin);
   void keepWhere(llvm::function_ref<mlir::Value(mlir::ValueRange)> isKept);
 
   /// A score region for |q k^T| <= nearBound, in place of which a cheaper one is right for q k^T itself; may
   /// be null.
   std::unique_ptr<mlir::Region> nearScore;
   double nearBound = 0;
+  /// Where the scores are exponents, and the region is a multiple of tanh: the one at nearBound.
+  double farExponent = 0;
+  /// Sums of the probabilities that a thread has of a row and block are mostly below 2 to this power.
+  static constexpr double kMinFarExponent = 16;
+  /// The largest of these sums.
+  mlir::Value rowPeak;
   /// Of `parts`, for each row: factor and slope in units of exponents, and what exponents start from in the
   /// first column that the thread has.
   mlir::Value rowFactor, rowSlope, rowBase;

@@ -69,6 +69,22 @@ gpu.module @kernels {
       %2 = arith.addf %1, %offset : f32
       attn_tile.yield %2 : f32
     }
+    // A column is a constant for each element of a thread where it is counted from its first one.
+    // CHECK-NEXT: const int thread_column = first_column(acc);
+    // CHECK-NEXT: map</*relative*/ true>([&](int row, int column, float &value) {
+    // CHECK-NEXT:   const int whole = thread_column + column;
+    // CHECK-NEXT:   const float number = float(whole);
+    // CHECK-NEXT:   value = fmaf(number, scale, value);
+    // CHECK-NEXT: }, acc);
+    %thread_column = attn_tile.first_column %acc : !acc
+    attn_tile.map relative outs(%acc : !acc) {
+    ^bb0(%row: index, %column: index, %value: f32):
+      %whole = arith.addi %thread_column, %column overflow<nsw> : index
+      %whole_i32 = arith.index_cast %whole : index to i32
+      %number = arith.sitofp %whole_i32 : i32 to f32
+      %0 = math.fma %number, %scale, %value : f32
+      attn_tile.yield %0 : f32
+    }
     // CHECK-NEXT: lane_reduce<Max>(statistics, acc);
     // CHECK-NEXT: row_reduce<Sum>(statistics, acc);
     // CHECK-NEXT: all_reduce<Max>(statistics);

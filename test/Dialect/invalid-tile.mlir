@@ -211,6 +211,14 @@ func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %r: !attn_til
 
 // -----
 
+func.func @f(%r: !attn_tile.fragment<64xf32, rows, 4x1>) -> index {
+  // expected-error @below {{expected the fragment to have layout accumulator, got rows [FC1]}}
+  %first = attn_tile.first_column %r : !attn_tile.fragment<64xf32, rows, 4x1>
+  return %first : index
+}
+
+// -----
+
 func.func @f(%r: !attn_tile.fragment<64xf32, rows, 4x1>) {
   // expected-error @below {{expected region arguments of types 'index', 'f32', got 'index', 'index', 'f32' [MP2]}}
   attn_tile.map outs(%r : !attn_tile.fragment<64xf32, rows, 4x1>) {

@@ -79,6 +79,13 @@ gpu.module @kernels {
       %kv_last = arith.addi %kv_begin, %c64 : index
       %is_masked = arith.cmpi sgt, %kv_last, %q_begin : index
       scf.if %is_masked {
+        // CHECK: %{{.*}} = attn_tile.first_column %scores : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 4x1>
+        %first = attn_tile.first_column %scores : !scores
+        // CHECK: attn_tile.map relative outs(%scores : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 4x1>) {
+        attn_tile.map relative outs(%scores : !scores) {
+        ^bb0(%row: index, %column: index, %s: f32):
+          attn_tile.yield %s : f32
+        }
         // CHECK: attn_tile.map outs(%scores : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 4x1>) {
         // CHECK: ^bb0(%row: index, %column: index, %{{.*}}: f32):
         attn_tile.map outs(%scores : !scores) {

@@ -1,5 +1,5 @@
 // Soft-capped scores with a constant cap and an approximated tanh, which cost little on a GPU: the constants go into the scale and the
-// exponent, scores that are known to be between -30 and 30 need no maximum, and a block of small ones gets a polynomial.
+// exponent, scores that are known to be between -30 and 30 need no maximum, and small ones get a polynomial.
 //
 // RUN: attn-run %s --q-len=131 --kv-len=77 --check
 // RUN: attn-run %s --q-len=131 --kv-len=77 --check --backward
