@@ -446,11 +446,11 @@ Value ForwardTileKernel::isOutgrown(ValueRange statistics, Value isFixed, Value 
 }
 
 Value ForwardTileKernel::anyOutgrown(Value validRows, Value isFixed, Value keys) {
-  SmallVector<Value> ins = getRowStatistics();
-  ins.push_back(rowCheck);
+  SmallVector<Value> ins{rowCheck};
+  llvm::append_range(ins, getRowStatistics());
   return anyAt(ins, [&](ValueRange indices, ValueRange elements) -> Value {
     Value isWrong =
-        arith::OrIOp::create(b, isNotFinite(elements.back()), isOutgrown(elements, isFixed, keys));
+        arith::OrIOp::create(b, isNotFinite(elements[0]), isOutgrown(elements.drop_front(), isFixed, keys));
     return arith::AndIOp::create(b, isWrong, isLess(indices[0], validRows));
   });
 }

@@ -36,7 +36,7 @@
 // CHECK:          arith.maxnumf
 // CHECK:        attn_tile.mma_wait pending(0) %output, %probabilities
 // CHECK:        scf.yield
-// CHECK:      attn_tile.any ins(%row_sum, %row_peak, %row_check
+// CHECK:      attn_tile.any ins(%row_check, %row_sum, %row_peak
 // CHECK:        arith.cmpf uge, %{{.*}}, %[[MOST]]
 // CHECK:        %[[BOUND:.*]] = arith.mulf %{{.*}}, %[[LEAST]]
 // CHECK:        arith.cmpf ult, %{{.*}}, %[[BOUND]]
