@@ -86,6 +86,14 @@ ScoreSplitter::ScoreSplitter(Region &scoreRegion)
       score(block.getArgument(ScoreArgs::score)), key(block.getArgument(ScoreArgs::key)),
       ofScore(findUses(block, score)), varying(findUses(block, {score, key})) {}
 
+/// What a constant of 32 bits is.
+static std::optional<int64_t> getNumber(Value value) {
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)) && constant.isSignedIntN(32))
+    return constant.getSExtValue();
+  return std::nullopt;
+}
+
 std::optional<AffineIndex> ScoreSplitter::getIndex(Value value) {
   if (value == key)
     return AffineIndex{1, 1};
@@ -94,9 +102,8 @@ std::optional<AffineIndex> ScoreSplitter::getIndex(Value value) {
       return AffineIndex{0, 1};
     return std::nullopt;
   }
-  APInt constant;
-  if (matchPattern(value, m_ConstantInt(&constant)))
-    return AffineIndex{0, (constant.getSExtValue() >> 21) + 1};
+  if (std::optional<int64_t> constant = getNumber(value))
+    return AffineIndex{0, (std::abs(*constant) >> 21) + 1};
   Operation *op = value.getDefiningOp();
   if (isa<QLenOp, KvLenOp>(op))
     return AffineIndex{0, 1};
@@ -111,9 +118,11 @@ std::optional<AffineIndex> ScoreSplitter::getIndex(Value value) {
     result = {x->slope + y->slope, x->magnitude + y->magnitude};
   } else if (isa<arith::SubIOp>(op)) {
     result = {x->slope - y->slope, x->magnitude + y->magnitude};
-  } else if (matchPattern(op->getOperand(1), m_ConstantInt(&constant)) && constant.isSignedIntN(32)) {
-    int64_t factor = constant.getSExtValue();
-    result = {x->slope * factor, x->magnitude * std::abs(factor)};
+  } else {
+    std::optional<int64_t> left = getNumber(op->getOperand(0)), right = getNumber(op->getOperand(1));
+    const AffineIndex &multiplied = right ? *x : *y;
+    if (std::optional<int64_t> factor = right ? right : left)
+      result = {multiplied.slope * *factor, multiplied.magnitude * std::abs(*factor)};
   }
   return result && result->magnitude <= kMaxMagnitude ? result : std::nullopt;
 }

@@ -1,5 +1,8 @@
 // RUN: attn-opt %s --split-input-file --attn-set-target=arch=sm_90a --attn-plan --attn-lower-online-to-tile --canonicalize --attn-tile-hoist-invariants --cse | FileCheck %s
 // RUN: attn-opt %s --split-input-file --attn-set-target=arch=sm_90a --attn-plan=exact-maximum=true --attn-lower-online-to-tile | FileCheck %s --check-prefix=EXACT
+// RUN: attn-opt %s --split-input-file --attn-set-target=arch=sm_90a --attn-plan --attn-lower-online-to-tile --remark-policy=all "--remarks-filter=attn-(plan|lower-online-to-tile)" -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+
+// REMARK: Remark="all but multiply-adds is computed of rows and blocks"
 
 // What is known of a score in the full blocks of the hopper family, where the maximum is fixed: only what differs from
 // pair to pair is computed of each, and the rest of a row, or of a row and a block. Elsewhere scores are computed whole.
@@ -126,6 +129,7 @@ func.func @rows(%q: !q, %k: !q, %v: !q, %a: tensor<?xf32>, %factors: tensor<?xf3
 !q = tensor<?x16x?x128xbf16>
 !l = tensor<?x16x?xf32>
 
+// REMARK: Remark="some terms are computed of rows and blocks, not of pairs"
 // Of a score that is nothing of that kind, the rest is: cos(s) + 2 (kv - q) is a cosine a pair.
 // CHECK-LABEL: gpu.func @composed_forward(
 // CHECK:      attn_tile.map relative ins(%row_base :
@@ -151,6 +155,7 @@ func.func @composed(%q: !q, %k: !q, %v: !q) -> (!q, !l) {
 !q = tensor<?x16x?x128xbf16>
 !l = tensor<?x16x?xf32>
 
+// REMARK: [Missed] schedule | {{.*}}Reason="scores may grow from key to key", Remark="the maximum is exact, not fixed"
 // A sum that may not fit 32 bits wraps around: not affine. A score that may grow from key to key in such a way has an exact
 // maximum.
 // CHECK-LABEL: gpu.func @wraps_forward(
