@@ -131,7 +131,7 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     - With `fixed_maximum`, bf16 probabilities of blocks of keys without a masked pair are relative to the maximum of their row
       in the blocks before, not to the true one; where scores are a multiple of an approximated tanh, and need no maximum, that
       is a polynomial there. A second kernel computes exactly what came out wrong by that (a sum of exponentials outside 2^-40 to
-      2^100, an exponent of the maximum above 2^26, probabilities of scores for which the polynomial is not made) and, where pairs
+      2^100, an exponent of the maximum above 2^26, a sum that scores may have for which the polynomial is not made) and, where pairs
       may be dropped, what is not finite; it returns at once where there is nothing of that kind.
     - With `key_warps` of more than 1 so many warps of a block share its rows and divide its keys: each warp streams
       `block_n` keys at a time, through tiles of its own, and what they come to is merged in the end. For tiles of few rows,

@@ -210,8 +210,6 @@ void ForwardTileKernel::allocateRows(FragmentType scoresType, bool isLazy) {
   rowSum = fragment("row_sum", scoresType.getRowsType());
   blockSum = fragment("block_sum", scoresType.getRowsType());
   rescale = fragment("rescale", scoresType.getRowsType());
-  if (hasCheckedTanh() && !looksForNearScores)
-    rowPeak = fragment("row_peak", scoresType.getRowsType());
 }
 
 void ForwardTileKernel::initialiseRows() {
@@ -220,8 +218,6 @@ void ForwardTileKernel::initialiseRows() {
   FillOp::create(b, rowSum, f32(0));
   if (isBounded)
     FillOp::create(b, rescale, f32(1));
-  if (rowPeak)
-    FillOp::create(b, rowPeak, f32(0));
 }
 
 Value ForwardTileKernel::isEmpty(Value rowValue, Value empty) {
@@ -396,12 +392,7 @@ void ForwardTileKernel::exponentiateParts(Value keyBegin) {
 void ForwardTileKernel::softmaxFixed(Value keyBegin) {
   if (isBounded) {
     mapNearScores(keyBegin);
-    softmax();
-    // A probability of a score beyond the range of the polynomial is larger than its bound.
-    map(blockSum, rowPeak, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-      return {arith::MaxNumFOp::create(b, elements[0], elements[1])};
-    });
-    return;
+    return softmax();
   }
   if (parts) {
     exponentiateParts(keyBegin);
@@ -422,25 +413,27 @@ void ForwardTileKernel::softmaxFixed(Value keyBegin) {
 static constexpr double kMaxSum = 0x1p100, kMinSum = 0x1p-40;
 
 /// What of a row says that it is wrong, beside its output.
-SmallVector<Value> ForwardTileKernel::getRowStatistics() { return {rowSum, isBounded ? rowPeak : rowShift}; }
+SmallVector<Value> ForwardTileKernel::getRowStatistics() {
+  return isBounded ? SmallVector<Value>{rowSum} : SmallVector<Value>{rowSum, rowShift};
+}
 
 Value ForwardTileKernel::isOutgrown(ValueRange statistics, Value isFixed, Value keys) {
-  auto compare = [&](arith::CmpFPredicate predicate, unsigned number, Value limit) -> Value {
-    return arith::CmpFOp::create(b, predicate, statistics[number], limit);
+  auto compare = [&](arith::CmpFPredicate predicate, Value limit) -> Value {
+    return arith::CmpFOp::create(b, predicate, statistics[0], limit);
   };
   auto either = [&](Value x, Value y) -> Value { return arith::OrIOp::create(b, x, y); };
   Value isWrong;
   if (isBounded) {
-    // No score was above the range of the polynomial; those below it, which it takes for less than they are,
-    // would have added no more than 2^-9 of the sum.
+    // No score was above the range of the polynomial, its probability alone would be more; those below it,
+    // which are taken for less than they are, would have added no more than 2^-9 of the sum.
     Value count = arith::IndexCastOp::create(b, b.getI32Type(), keys);
     count = arith::SIToFPOp::create(b, b.getF32Type(), count);
     Value least = arith::MulFOp::create(b, count, f32(std::exp2(9 - farExponent)));
-    isWrong = either(compare(arith::CmpFPredicate::UGE, 1, f32(std::exp2(farExponent))),
-                     compare(arith::CmpFPredicate::ULT, 0, least));
+    isWrong = either(compare(arith::CmpFPredicate::UGE, f32(std::exp2(farExponent))),
+                     compare(arith::CmpFPredicate::OLT, least));
   } else {
-    isWrong = either(compare(arith::CmpFPredicate::UGE, 0, f32(kMaxSum)), isBeyond(statistics[1], kMaxShift));
-    isWrong = either(isWrong, compare(arith::CmpFPredicate::OLT, 0, f32(kMinSum)));
+    isWrong = either(compare(arith::CmpFPredicate::UGE, f32(kMaxSum)), isBeyond(statistics[1], kMaxShift));
+    isWrong = either(isWrong, compare(arith::CmpFPredicate::OLT, f32(kMinSum)));
   }
   return arith::AndIOp::create(b, isWrong, isFixed);
 }
@@ -460,8 +453,6 @@ void ForwardTileKernel::checkOutput() {
   FillOp::create(b, rowCheck, f32(0));
   RowReduceOp::create(b, Combine::add, output, rowCheck, /*scratch=*/Value(), /*partial=*/true);
   RowCombineOp::create(b, Combine::add, rowCheck, scratch);
-  if (rowPeak)
-    RowCombineOp::create(b, Combine::max, rowPeak, scratch);
 }
 
 void ForwardTileKernel::markRows(Value isFixed, Value keys) {

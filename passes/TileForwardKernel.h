@@ -79,8 +79,8 @@ protected:
   /// Whether the scores are so small that their exponentials need no maximum: `scores` are exponents of 2
   /// then.
   bool isBounded = false;
-  /// Whether these are of an approximated tanh for which softmaxFixed() has a polynomial: probabilities tell
-  /// where a score was out of its range.
+  /// Whether these are of an approximated tanh for which softmaxFixed() has a polynomial: the sum of a row
+  /// tells where a score was out of its range.
   bool hasCheckedTanh() { return farExponent >= kMinFarExponent; }
   /// Whether applyScore() takes the polynomial in blocks whose scores are in its range.
   bool looksForNearScores = true;
@@ -117,10 +117,8 @@ private:
   double nearBound = 0;
   /// Where the scores are exponents, and the region is a multiple of tanh: the one at nearBound.
   double farExponent = 0;
-  /// Sums of the probabilities that a thread has of a row and block are mostly below 2 to this power.
-  static constexpr double kMinFarExponent = 16;
-  /// The largest of these sums.
-  mlir::Value rowPeak;
+  /// The sum of a row is mostly below 2 to this power.
+  static constexpr double kMinFarExponent = 19;
   /// Of `parts`, for each row: factor and slope in units of exponents, and what exponents start from in the
   /// first column that the thread has.
   mlir::Value rowFactor, rowSlope, rowBase;

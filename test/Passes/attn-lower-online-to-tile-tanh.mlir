@@ -2,19 +2,17 @@
 // RUN: attn-opt %s --split-input-file --attn-set-target=arch=sm_90a --attn-plan=exact-maximum=true --attn-lower-online-to-tile --canonicalize | FileCheck %s --check-prefix=EXACT
 // RUN: attn-opt %s --split-input-file --attn-set-target=arch=sm_90a --attn-plan --attn-lower-online-to-tile --remark-policy=all --remarks-filter=attn-lower-online-to-tile -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
-// The soft cap of the hopper family: a polynomial in full blocks, and the probabilities tell where a score was out of its range.
+// The soft cap of the hopper family: a polynomial in full blocks, and the sum of a row tells where a score was out of its range.
 
 !q = tensor<?x16x?x128xbf16>
 !l = tensor<?x16x?xf32>
 
 // REMARK: remark: [Passed] score | Category:attn-lower-online-to-tile | Function=forward | Remark="tanh is a polynomial, and computed again by the hardware's where scores are not in its range"
 
-// A row is wrong where a sum of probabilities of a block is not below 2^(20 log2(e) 0.6636), or all of them are less than
-// 2^9 times the inverse of that for each key.
+// A row is wrong where its sum is not below 2^(20 log2(e) 0.6642), or less than 2^9 times the inverse of that for each key.
 // CHECK-LABEL: gpu.func @capped_forward(
 // CHECK-DAG:  %[[LEAST:.*]] = arith.constant 8.70504{{[0-9]*}}E-4 : f32
 // CHECK-DAG:  %[[MOST:.*]] = arith.constant 588164.9{{[0-9]*}} : f32
-// CHECK:      attn_tile.fill %row_peak
 // The first block.
 // CHECK:      attn_tile.mma_wait pending(0) %scores
 // CHECK-NOT:  scf.if
@@ -32,18 +30,15 @@
 // CHECK-NEXT:     %[[T:.*]] = arith.mulf %[[S]], %[[Y]] : f32
 // CHECK-NEXT:     attn_tile.yield %[[T]]
 // CHECK:        math.exp2
-// CHECK:        attn_tile.map ins(%block_sum : {{.*}}) outs(%row_peak :
-// CHECK:          arith.maxnumf
 // CHECK:        attn_tile.mma_wait pending(0) %output, %probabilities
 // CHECK:        scf.yield
-// CHECK:      attn_tile.any ins(%row_check, %row_sum, %row_peak
+// CHECK:      attn_tile.any ins(%row_check, %row_sum :
 // CHECK:        arith.cmpf uge, %{{.*}}, %[[MOST]]
 // CHECK:        %[[BOUND:.*]] = arith.mulf %{{.*}}, %[[LEAST]]
-// CHECK:        arith.cmpf ult, %{{.*}}, %[[BOUND]]
+// CHECK:        arith.cmpf olt, %{{.*}}, %[[BOUND]]
 // CHECK:      memref.store
 // CHECK-LABEL: gpu.func @capped_forward_repair(
 // CHECK-COUNT-2: math.tanh
-// CHECK-NOT:  row_peak
 // CHECK:      gpu.return
 
 // Otherwise each block looks whether its scores are small.
@@ -69,9 +64,8 @@ func.func @capped(%q: !q, %k: !q, %v: !q) -> (!q, !l) {
 // Under a mask lse tells, and the portable family repairs. The keys of a row are those of the blocks that its tile visits.
 // EXACT-LABEL: func @causal(
 // CHECK-LABEL: gpu.func @causal_forward(
-// CHECK:      attn_tile.row_combine max %row_peak
-// CHECK:      attn_tile.map ins(%row_check, %row_sum, %row_peak
-// CHECK:        arith.cmpf ult
+// CHECK:      attn_tile.map ins(%row_check, %row_sum :
+// CHECK:        arith.cmpf olt
 // CHECK-LABEL: gpu.func @causal_forward_repair(
 // CHECK-SAME: warps = 4
 func.func @causal(%q: !q, %k: !q, %v: !q) -> (!q, !l) {
@@ -93,10 +87,9 @@ func.func @causal(%q: !q, %k: !q, %v: !q) -> (!q, !l) {
 !q = tensor<?x16x?x128xbf16>
 !l = tensor<?x16x?xf32>
 
-// Ordinary sums exceed the probabilities of so small a cap.
+// The sums of ordinary rows would not tell of so small a cap.
 // CHECK-LABEL: gpu.func @small_forward(
 // CHECK-COUNT-2: attn_tile.any ins(%scores
-// CHECK-NOT:  row_peak
 // CHECK-NOT:  _repair
 func.func @small(%q: !q, %k: !q, %v: !q) -> (!q, !l) {
   %out, %lse = attn.attention %q, %k, %v score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
