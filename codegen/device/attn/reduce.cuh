@@ -23,24 +23,19 @@ struct Max {
   __device__ __forceinline__ static float combine(float a, float b) { return fmaxf(a, b); }
 };
 
-/// vector = vector (+) the lane's own elements of each row, without communication. Elements of even and of
-/// odd columns are combined side by side: with one sequence a row, ptxas leaves what comes before to the end.
+/// vector = vector (+) the lane's own elements of each row, without communication.
 template <typename Operation, int M, int N, int WarpsM, int WarpsN>
 __device__ __forceinline__ void lane_reduce(RowVector<float, M, WarpsM, WarpsN> &vector,
                                             const Fragment<float, M, N, WarpsM, WarpsN> &fragment) {
 #pragma unroll
   for (int i = 0; i < fragment.kRowTiles; ++i)
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float even = vector.data[i][h], odd = fragment.data[i][0][2 * h + 1];
+    for (int h = 0; h < 2; ++h)
 #pragma unroll
       for (int j = 0; j < fragment.kColumnTiles; ++j) {
-        even = Operation::combine(even, fragment.data[i][j][2 * h]);
-        if (j > 0)
-          odd = Operation::combine(odd, fragment.data[i][j][2 * h + 1]);
+        vector.data[i][h] = Operation::combine(vector.data[i][h], fragment.data[i][j][2 * h]);
+        vector.data[i][h] = Operation::combine(vector.data[i][h], fragment.data[i][j][2 * h + 1]);
       }
-      vector.data[i][h] = Operation::combine(even, odd);
-    }
 }
 
 /// Combines what the lanes of each quad, and the WarpsN warps of each band, hold of a row. All end with the
