@@ -31,41 +31,46 @@ static bool isEverTaken(ModuleOp module, StringRef name) {
 FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
                                                                 const CudaPipelineOptions &options) {
   SmallVector<OwningOpRef<ModuleOp>> lowered;
-  auto lower = [&](bool isLowered, bool aligned, bool splitKv, bool fewRows = false) -> LogicalResult {
+  enum class Kind { given, aligned, any, shortLengths, splitKv, fewRows };
+  auto lower = [&](Kind kind) -> LogicalResult {
     OwningOpRef<ModuleOp> copy = module.clone();
     PassManager pm(module.getContext());
-    if (!isLowered) {
+    StringRef name = kind == Kind::shortLengths ? "short_lengths"
+                     : kind == Kind::splitKv    ? "split_kv"
+                     : kind == Kind::fewRows    ? "few_rows"
+                                                : "";
+    if (kind != Kind::given) {
       CudaPipelineOptions own;
       own.copyOptionValuesFrom(options);
-      own.aligned = aligned;
-      own.splitKv = splitKv;
-      own.fewRows = fewRows;
+      own.aligned = kind != Kind::any;
+      own.shortLengths = kind == Kind::shortLengths;
+      own.splitKv = kind == Kind::splitKv || kind == Kind::fewRows;
+      own.fewRows = kind == Kind::fewRows;
       // What calls of the other kinds take.
-      if (options.aligned && own.family == "hopper" && (!aligned || splitKv))
+      if (options.aligned && own.family == "hopper" && (!own.aligned || own.splitKv))
         own.family = "auto";
       buildCudaPipeline(pm, own);
     }
     buildEmissionPipeline(pm);
     if (failed(pm.run(*copy)))
       return failure();
-    if (!splitKv || isEverTaken(*copy, fewRows ? "few_rows" : "split_kv"))
+    if (name.empty() || isEverTaken(*copy, name))
       lowered.push_back(std::move(copy));
     return success();
   };
   if (!module.getOps<gpu::GPUModuleOp>().empty()) {
-    if (failed(lower(/*isLowered=*/true, /*aligned=*/false, /*splitKv=*/false)))
+    if (failed(lower(Kind::given)))
       return failure();
     return lowered;
   }
-  if (options.aligned && failed(lower(/*isLowered=*/false, /*aligned=*/true, /*splitKv=*/false)))
-    return failure();
-  if (failed(lower(/*isLowered=*/false, /*aligned=*/false, /*splitKv=*/false)))
+  if ((options.aligned && failed(lower(Kind::aligned))) || failed(lower(Kind::any)))
     return failure();
   bool isForward = module.walk([](AttentionOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  if (isForward && options.aligned && options.kvSplits == 0 && !options.keyOuter)
-    for (bool fewRows : {false, true})
-      if (failed(lower(/*isLowered=*/false, /*aligned=*/true, /*splitKv=*/true, fewRows)))
-        return failure();
+  if (!isForward || !options.aligned || options.keyOuter)
+    return lowered;
+  for (Kind kind : {Kind::shortLengths, Kind::splitKv, Kind::fewRows})
+    if ((kind == Kind::shortLengths || options.kvSplits == 0) && failed(lower(kind)))
+      return failure();
   return lowered;
 }
 

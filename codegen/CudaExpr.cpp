@@ -12,6 +12,7 @@
 
 #include "codegen/CudaExpr.h"
 #include "codegen/CudaTypes.h"
+#include "dialect/AttnTileDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringExtras.h"
@@ -421,7 +422,11 @@ static std::optional<CudaExpr> buildArithExpr(Operation *op, ArrayRef<CudaExpr> 
       .Case([&](arith::AddFOp) { return arithmetic("+", Precedence::Additive); })
       .Case([&](arith::SubFOp) { return arithmetic("-", Precedence::Additive); })
       .Case([&](arith::MulFOp) { return arithmetic("*", Precedence::Multiplicative); })
-      .Case([&](arith::DivFOp) { return arithmetic("/", Precedence::Multiplicative); })
+      .Case([&](arith::DivFOp division) -> std::optional<CudaExpr> {
+        if (type.isF32() && bitEnumContainsAll(division.getFastmath(), arith::FastMathFlags::afn))
+          return call("divide_approx");
+        return arithmetic("/", Precedence::Multiplicative);
+      })
       .Case([&](arith::RemFOp) { return asFloat("fmod"); })
       .Case([&](arith::NegFOp) { return makeRounded(type, makeUnary("-", operands[0])); })
       .Case([&](arith::MaximumFOp) { return call("maximum"); })
@@ -461,6 +466,8 @@ static bool hasScalarTypes(Operation *op) {
 }
 
 static std::optional<CudaExpr> tryBuild(Operation *op, ArrayRef<CudaExpr> operands) {
+  if (isa<attn::tile::DivideOp>(op))
+    return makeCall(operands[1].text + ".divide", operands.take_front());
   if (!hasScalarTypes(op))
     return std::nullopt;
   if (op->getName().getDialectNamespace() == "math")

@@ -249,6 +249,11 @@ bool FunctionPrinter::printTileOp(Operation *op) {
         os << "load(" << getText(load.getFragment()) << ", " << getText(load.getTile()) << ");\n";
         return true;
       })
+      .Case([&](tile::DivisorOp divisor) {
+        os << "const " << getType(divisor.getType()) << ' ' << names.getName(divisor) << '('
+           << getText(divisor.getNumber()) << ");\n";
+        return true;
+      })
       .Case([&](tile::RowDotOp dot) {
         os << "row_dot(" << getText(dot.getRows()) << ", " << getText(dot.getA()) << ", "
            << getText(dot.getB()) << ");\n";

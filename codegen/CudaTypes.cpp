@@ -66,6 +66,7 @@ std::string cuda::getType(Type type) {
         return llvm::formatv("Pipeline<{0}, {1}, {2}, {3}, {4}>", getScalarType(pipeline.getElementType()),
                              shape[0], shape[1], shape[2], pipeline.getConsumers());
       })
+      .Case([](tile::DivisorType) { return "Divisor"; })
       .Case([](tile::WorkQueueType queue) -> std::string {
         return llvm::formatv("WorkQueue<{0}>", queue.getConsumers());
       })

@@ -47,17 +47,17 @@ ArrayRef<StringRef> cuda::getReservedNames() {
       "cosh", "erf", "erfc", "exp", "exp10", "exp2", "expm1", "fabs", "floor", "fma", "fmod", "log", "log10",
       "log1p", "log2", "max", "min", "pow", "powf", "rint", "round", "rsqrt", "sin", "sinh", "sqrt", "tan",
       "tanh", "trunc", "int8", "int16", "int64", "uint8", "uint16", "uint32", "uint64", "bf16", "f16",
-      "Tensor", "TensorMap", "PackedRows", "Fragment", "RowVector", "Operand", "SharedTile", "SharedVector",
-      "SharedTileRing", "Transposed", "add_non_finite", "add_to", "all_reduce", "any", "atomicAdd",
-      "atomic_add", "atomic_add_registers", "await_kernels", "bit_cast", "ceil_divide",
+      "Tensor", "TensorMap", "Divisor", "PackedRows", "Fragment", "RowVector", "Operand", "SharedTile",
+      "SharedVector", "SharedTileRing", "Transposed", "add_non_finite", "add_to", "all_reduce", "any",
+      "atomicAdd", "atomic_add", "atomic_add_registers", "await_kernels", "bit_cast", "ceil_divide",
       "ceil_divide_unsigned", "commit_group", "contains", "convert", "copy", "copy_async", "copy_finite",
-      "count_leading_zeros", "count_ones", "count_trailing_zeros", "divide", "divide_unsigned", "exp2_approx",
-      "exp_approx", "fill", "first_column", "floor_divide", "flush_sum", "is_finite", "is_infinite",
-      "is_less_or_greater", "is_nan", "is_normal", "is_ordered", "kInfinity", "lane_index", "lane_reduce",
-      "load", "load_registers", "load_rows", "merge_warps", "release_kernels", "log2_approx", "log_approx",
-      "map", "max_signed", "max_unsigned", "maximum", "maximum_number", "min_signed", "min_unsigned",
-      "minimum", "minimum_number", "mma", "mma_fma", "mma_tf32", "modulo", "modulo_unsigned", "multiply_high",
-      "multiply_high_unsigned", "power", "round_to", "row_dot", "row_reduce", "shift_left", "shift_right",
+      "count_leading_zeros", "count_ones", "count_trailing_zeros", "divide", "divide_approx",
+      "divide_unsigned", "exp2_approx", "exp_approx", "fill", "first_column", "floor_divide", "flush_sum",
+      "is_finite", "is_infinite", "is_less_or_greater", "is_nan", "is_normal", "is_ordered", "kInfinity",
+      "lane_index", "lane_reduce", "load", "load_registers", "load_rows", "merge_warps", "release_kernels",
+      "log2_approx", "log_approx", "map", "max_signed", "max_unsigned", "maximum", "maximum_number",
+      "min_signed", "min_unsigned", "minimum", "minimum_number", "mma", "mma_fma", "mma_tf32", "modulo",
+      "modulo_unsigned", "power", "round_to", "row_dot", "row_reduce", "shift_left", "shift_right",
       "shift_right_unsigned", "store", "store_rounded", "store_rows", "store_via", "tanh_approx", "to_index",
       "to_integer", "to_unsigned", "transpose", "wait_group", "warp_index", "wrap_abs", "wrap_add",
       "wrap_mul", "wrap_sub", "Max", "Sum", "round_integer_to", "PanelTile", "Pipeline", "publish_barriers",
@@ -117,7 +117,8 @@ void NameSelection::selectInlined(Operation *op) {
       inlined.insert(op);
     return;
   }
-  if (op->getNumResults() != 1 || op->getNumRegions() != 0 || !isMemoryEffectFree(op))
+  if (op->getNumResults() != 1 || op->getNumRegions() != 0 || !isMemoryEffectFree(op) ||
+      isa<tile::DivisorOp>(op))
     return;
   int size = 1;
   for (Value operand : op->getOperands())

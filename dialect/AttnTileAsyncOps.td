@@ -230,7 +230,7 @@ def AttnTile_WorkDrawOp : AttnTile_BarrierOp<"work_draw"> {
   let summary = "The producer draws the next number and tells the consumers";
   let description = [{
     The first draw gives the number of blocks of the grid, the next one that plus 1: every block begins with the tile of its own number.
-    The counter, one `i32`, is 0 when the kernel starts.
+    The counter, the first `i32`, is 0 when the kernel starts.
 
     Example: `%tile = attn_tile.work_draw %queue from %counter : !attn_tile.work_queue<2>, memref<1xi32>`
   }];

@@ -189,6 +189,12 @@ def AttnTile_WorkQueueType : AttnTile_Type<"WorkQueue", "work_queue"> {
   }];
 }
 
+def AttnTile_DivisorType : AttnTile_Type<"Divisor", "divisor"> {
+  let summary = "A number that many others are divided by";
+  let description = "Example: `!attn_tile.divisor`";
+  let hasCustomAssemblyFormat = 0;
+}
+
 def AttnTile_FragmentType : AttnTile_Type<"Fragment", "fragment"> {
   let summary = "Register storage that the threads of a block hold together";
   let description = [{

@@ -446,6 +446,35 @@ def AttnTile_MergeWarpsOp : AttnTile_Op<"merge_warps"> {
 }
 
 //===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+def AttnTile_DivisorOp : AttnTile_Op<"divisor", [Pure]> {
+  let summary = "Makes a number one to divide by";
+  let description = [{
+    Where many numbers are divided by one that is not known before the kernel runs: a multiplication and a shift for each, a
+    division for the divisor (Granlund and Montgomery 1994). A division takes some 150 cycles on a GPU. The number is from 1 to 2^31 - 1.
+
+    Example: `%by_blocks = attn_tile.divisor %num_blocks : !attn_tile.divisor`
+  }];
+  let arguments = (ins Index:$number);
+  let results = (outs AttnTile_DivisorType:$divisor);
+  let assemblyFormat = "$number attr-dict `:` type($divisor)";
+}
+
+def AttnTile_DivideOp : AttnTile_Op<"divide", [Pure]> {
+  let summary = "Divides a number from 0 to 2^31 - 1";
+  let description = [{
+    The result is rounded down.
+
+    Example: `%head = attn_tile.divide %tile by %by_blocks : !attn_tile.divisor`
+  }];
+  let arguments = (ins Index:$dividend, AttnTile_DivisorType:$divisor);
+  let results = (outs Index:$quotient);
+  let assemblyFormat = "$dividend `by` $divisor attr-dict `:` type($divisor)";
+}
+
+//===----------------------------------------------------------------------===//
 // On the host
 //===----------------------------------------------------------------------===//
 

@@ -73,6 +73,8 @@ bool attn::chooseHopperSchedule(const ShapeClass &shape, TargetAttr target,
                                 const ScheduleOverrides &overrides, ScheduleChoice &choice) {
   int64_t d = llvm::alignTo(shape.headDim, 16), c = llvm::alignTo(shape.valueDim, 16);
   for (HopperTile tile : kTiles) {
+    if (overrides.shortLengths && shape.isMasked && tile.blockM > 128)
+      continue;
     if (overrides.blockM)
       tile.blockM = overrides.blockM;
     if (overrides.blockN)

@@ -27,7 +27,8 @@ ShapeClass ShapeClass::get(AttentionOpInterface op, KernelKind kind) {
                    op.getElementType().getIntOrFloatBitWidth(),
                    {},
                    {},
-                   {}};
+                   {},
+                   !op.getMask().empty()};
   int64_t product;
   if (known(query[0]) && known(heads[1]) && !llvm::MulOverflow(query[0], heads[1], product))
     shape.batchTimesHeads = product;

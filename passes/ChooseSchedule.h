@@ -20,6 +20,7 @@ struct ShapeClass {
   int64_t headDim, valueDim;
   unsigned computeBits, elementBits;
   std::optional<int64_t> batchTimesHeads, qLen, kvLen;
+  bool isMasked = false;
 
   static ShapeClass get(AttentionOpInterface op, KernelKind kind);
 };
@@ -36,6 +37,8 @@ struct ScheduleOverrides {
   bool splitsKeys = false;
   /// For a GPU: a tile whose rows are few.
   bool hasFewRows = false;
+  /// For the hopper family: a tile for calls of no more than kShortLength queries.
+  bool shortLengths = false;
   /// For a GPU: whether bases and strides of all tensors are multiples of 16 bytes.
   bool aligned = true;
   /// For a GPU; the fastest that can be, where it is left open.
@@ -47,6 +50,11 @@ struct ScheduleOverrides {
   /// Why a tile does not go with the block lists; empty where it does.
   std::string getListsRejection(int64_t tileM, int64_t tileN) const;
 };
+
+/// Up to so many queries a masked forward has few full blocks, and tiles of fewer queries visit fewer others:
+/// on an H200 with head_dim 64, causal, those of 128 are 15 % faster than those of 192 at 1024 queries, and
+/// as fast at 2048.
+inline constexpr int64_t kShortLength = 1536;
 
 struct ScheduleCandidate {
   int64_t blockM, blockN;

@@ -41,8 +41,12 @@ HopperForwardKernel::HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAtten
       consumers(getHopperConsumers(op.getSchedule())), results(results) {
   out = addParameter(results.out, "out");
   lse = addParameter(results.lse, "lse");
-  if (results.counter)
-    counter = addParameter(results.counter, "counter");
+  if (dropsPairs()) {
+    hostProgress = memref::AllocOp::create(host, MemRefType::get({2}, host.getI32Type()));
+    named(hostProgress, "progress");
+    fillWithZero(host, hostProgress);
+    progress = addParameter(hostProgress, "progress");
+  }
   queryMap = addTensorMap(op.getQuery(), blockM(), "query_map");
   keyMap = addTensorMap(op.getKey(), blockN(), "key_map");
   valueMap = addTensorMap(op.getValue(), blockN(), "value_map");
@@ -57,7 +61,7 @@ HopperForwardKernel::HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAtten
 
 void HopperForwardKernel::forEachTile(bool isProducer, function_ref<void()> body) {
   Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-  if (!counter) {
+  if (!drawsTiles()) {
     auto loop = scf::ForOp::create(b, block, numTiles, gpu::GridDimOp::create(b, gpu::Dimension::x));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
@@ -83,15 +87,14 @@ void HopperForwardKernel::forEachTile(bool isProducer, function_ref<void()> body
         OpBuilder::InsertionGuard guard(b);
         b.restoreInsertionPoint(builder.saveInsertionPoint());
         tile = arguments[0];
-        // The producer draws before it loads, so that the number has arrived when the loads are done.
-        Value next;
-        if (isProducer)
-          next = WorkDrawOp::create(b, b.getIndexType(), tiles, counter);
+        // The producer draws before it loads, so that the number has arrived when the loads are done, and is
+        // a tile ahead of the consumers.
+        Value next = isProducer ? WorkDrawOp::create(b, b.getIndexType(), tiles, progress).getResult()
+                                : WorkTakeOp::create(b, b.getIndexType(), tiles).getResult();
+        named(next, "next_tile");
         decodeTile(tile);
         body();
-        if (!isProducer)
-          next = WorkTakeOp::create(b, b.getIndexType(), tiles);
-        scf::YieldOp::create(b, named(next, "next_tile"));
+        scf::YieldOp::create(b, next);
         builder.restoreInsertionPoint(b.saveInsertionPoint());
       });
   for (Region *region : {&loop.getBefore(), &loop.getAfter()})
@@ -127,24 +130,42 @@ Value HopperForwardKernel::isAnyFlagged() {
   return holdsInBlock(arith::CmpIOp::create(b, arith::CmpIPredicate::ne, loop.getResult(0), zero));
 }
 
+HopperForwardKernel::Base HopperForwardKernel::makeBase(Value number, StringRef name) {
+  named(number, name);
+  return {number,
+          named(DivisorOp::create(b, DivisorType::get(b.getContext()), number), ("by_" + name).str())};
+}
+
+Value HopperForwardKernel::divide(Value dividend, const Base &base) {
+  return base.divisor ? DivideOp::create(b, b.getIndexType(), dividend, base.divisor).getResult()
+                      : arith::DivSIOp::create(b, dividend, base.number).getResult();
+}
+
 void HopperForwardKernel::decodeTile(Value work) {
-  Value block;
-  if (op.getMask().empty()) {
-    block = takeDigit(work, numBlocks, "block");
+  Value block, headOfAll;
+  if (!drawsTiles()) {
+    headOfAll = named(divide(work, blocks), "head_of_all");
+    block = sub(work, mul(headOfAll, numBlocks));
   } else {
     // In sections of heads whose keys and values fit the L2 cache: first the last block of all of them, under
     // a causal mask the longest, and so on.
-    Value section = named(arith::DivSIOp::create(b, work, sectionTiles), "section");
-    Value firstHead = named(mul(section, sectionHeads), "section_head");
-    Value heads =
-        named(arith::MinSIOp::create(b, sectionHeads, sub(mul(batches, qHeads), firstHead)), "section_size");
-    Value rest = named(sub(work, mul(section, sectionTiles)), "tile_in_section");
-    Value position = takeDigit(rest, heads, "head_in_section");
-    work = named(add(firstHead, position), "head_of_all");
-    block = named(sub(sub(numBlocks, index(1)), rest), "block");
+    Value section = named(divide(work, sectionTiles), "section");
+    Value firstHead = named(mul(section, sectionHeads.number), "section_head");
+    Value rest = named(sub(work, mul(section, sectionTiles.number)), "tile_in_section");
+    Value isWhole = named(
+        arith::CmpIOp::create(b, arith::CmpIPredicate::sle, sectionHeads.number, sub(numHeads, firstHead)),
+        "is_whole");
+    auto choose = [&](Value whole, Value last) -> Value {
+      return arith::SelectOp::create(b, isWhole, whole, last);
+    };
+    Value rank = named(choose(divide(rest, sectionHeads), divide(rest, lastSectionHeads)), "rank");
+    Value position = sub(rest, mul(rank, choose(sectionHeads.number, lastSectionHeads.number)));
+    headOfAll = named(add(firstHead, position), "head_of_all");
+    block = sub(sub(numBlocks, index(1)), rank);
   }
-  head = takeDigit(work, headDivisor, "head");
-  batch = named(work, "batch");
+  named(block, "block");
+  batch = named(divide(headOfAll, headsOfBatch), "batch");
+  head = named(sub(headOfAll, mul(batch, headsOfBatch.number)), "head");
   kvHead = named(arith::DivSIOp::create(b, head, groupDivisor), "kv_head");
   begin = named(mul(block, index(blockM())), "q_begin");
 }
@@ -216,6 +237,9 @@ void HopperForwardKernel::consume() {
   allocateRows(scoresType, /*isLazy=*/true);
   Value one = arith::ConstantIntOp::create(b, 1, 1);
   bool fixes = maximum == Maximum::fixed;
+  // Without a mask there is one such block, and ptxas orders the loop over the others better behind the
+  // branch (by 3 % with head_dim 128 on an H200).
+  leavesLarge = fixes && !isBounded && drawsTiles();
   // Under a mask the first block is not the one of the lowest keys.
   bool raises = parts && parts->slope && op.getMask().empty();
   auto probabilitiesOf = [&](Value keyBegin, Value isMasked, bool isFixed, bool isFirst = false) {
@@ -285,7 +309,7 @@ void HopperForwardKernel::consume() {
       keys = countKeys(blocks);
     }
     if (marks)
-      markRows(isFixed, keys);
+      noteMarked(markRows(rows, isFixed, keys));
     StoreRowsOp::create(b, rowMax, lse, place, rows);
     if (fixes && !marks)
       storeFlag(rows, isFixed, keys);
@@ -300,6 +324,13 @@ Value HopperForwardKernel::countKeys(const VisitedBlocks &blocks) {
   for (auto [first, end] : blocks.visited)
     keys = add(keys, arith::MaxSIOp::create(b, sub(end, first), index(0)));
   return keys;
+}
+
+void HopperForwardKernel::noteMarked(Value isMarked) {
+  ifThen(isMarked, [&] {
+    Value one = arith::ConstantIntOp::create(b, 1, 32);
+    memref::StoreOp::create(b, one, progress, ValueRange{index(1)});
+  });
 }
 
 /// Of the warp: whether a row of it is wrong.
@@ -326,7 +357,7 @@ void HopperForwardKernel::buildRoles() {
   queries = pipeline(queryStages, blockM(), paddedHeadDim, "queries");
   keys = pipeline(stages, blockN(), paddedHeadDim, "keys");
   values = pipeline(stages, blockN(), paddedValueDim, "values");
-  if (counter)
+  if (drawsTiles())
     tiles = WorkQueueAllocOp::create(b, WorkQueueType::get(b.getContext(), consumers),
                                      b.getStringAttr("tiles"), IntegerAttr());
   HopperRegisters registers = getHopperRegisters(consumers);
@@ -347,19 +378,25 @@ void HopperForwardKernel::build(Value hostFlags) {
   batches = dim(query, 0, "batches");
   // Where there is a tile none of these is 0; a division by what is known not to be is a plain one.
   numBlocks = named(atLeastOne(ceilDiv(qLen, blockM())), "num_blocks");
-  headDivisor = named(atLeastOne(qHeads), "head_divisor");
+  Value heads = atLeastOne(qHeads);
+  bool isStatic = !op.getQuery().getType().isDynamicDim(1);
+  headsOfBatch = isStatic ? Base{heads, {}} : makeBase(heads, "heads");
   groupDivisor = named(atLeastOne(group), "group_divisor");
-  Value heads = named(mul(batches, qHeads), "num_heads");
-  numTiles = named(mul(heads, numBlocks), "num_tiles");
+  numHeads = named(mul(batches, qHeads), "num_heads");
+  numTiles = named(mul(numHeads, numBlocks), "num_tiles");
   kvEnd = named(roundUp(kvLen), "kv_end");
-  if (!op.getMask().empty()) {
+  if (!drawsTiles()) {
+    blocks = makeBase(numBlocks, "num_blocks");
+  } else {
     // Heads of keys and values.
     Value fitting =
         arith::DivSIOp::create(b, index(kSectionBytes / (2 * (headDim + valueDim))), atLeastOne(kvLen));
     // No more than there are: the tiles of a section have to fit 32 bits, as those of all heads do.
     fitting = arith::MinSIOp::create(b, atLeastOne(fitting), mul(batches, kvHeads));
-    sectionHeads = named(mul(fitting, group), "section_heads");
-    sectionTiles = named(atLeastOne(mul(sectionHeads, numBlocks)), "section_tiles");
+    sectionHeads = makeBase(atLeastOne(mul(fitting, group)), "section_heads");
+    sectionTiles = makeBase(atLeastOne(mul(sectionHeads.number, numBlocks)), "section_tiles");
+    lastSectionHeads =
+        makeBase(atLeastOne(arith::RemSIOp::create(b, numHeads, sectionHeads.number)), "last_section_heads");
   }
   if (maximum == Maximum::repair)
     ifThen(named(isAnyFlagged(), "any_flagged"), [&] { buildRoles(); });
@@ -387,7 +424,7 @@ void HopperForwardKernel::reportScore() {
 /// Computes again, exactly, what the main kernel marked in lse: by the portable family, which selects values.
 static LogicalResult lowerMarkedRows(ImplicitLocOpBuilder &host, OnlineAttentionOp op,
                                      const TileLoweringOptions &options, const HopperResults &results,
-                                     StringRef name) {
+                                     Value progress, StringRef name) {
   ScheduleOverrides overrides;
   overrides.family = ScheduleFamily::portable;
   // The ranges are for blocks of keys of the given size or less.
@@ -399,7 +436,7 @@ static LogicalResult lowerMarkedRows(ImplicitLocOpBuilder &host, OnlineAttention
   if (failed(choice))
     return failure();
   op.setScheduleAttr(choice->schedule);
-  lowerMarkedForwardToTile(host, op, options, results.out, results.lse, name);
+  lowerMarkedForwardToTile(host, op, options, results.out, results.lse, progress, name);
   return success();
 }
 
@@ -413,15 +450,11 @@ LogicalResult attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLowerin
   auto original = cast<OnlineAttentionOp>(host.clone(*op.getOperation()));
   // Exponentials of f16 leave no room above the maximum.
   bool fixes = op.getSchedule().getFixedMaximum() && op.getElementType().isBF16();
-  if (!op.getMask().empty()) {
-    results.counter = memref::AllocOp::create(host, MemRefType::get({1}, host.getI32Type()));
-    TileKernel::named(results.counter, "counter");
-    fillWithZero(host, results.counter);
-  }
   HopperForwardKernel kernel(host, op, name, options, fixes ? Maximum::fixed : Maximum::exact, results);
   kernel.reportScore();
   Value flags;
-  if (kernel.fixesMaximum() && !kernel.dropsPairs()) {
+  Value progress = kernel.getHostProgress();
+  if (kernel.fixesMaximum() && !progress) {
     Value tiles = getNumForwardBlocks(host, op, /*packs=*/false);
     int64_t warps = 4 * getHopperConsumers(op.getSchedule());
     flags = memref::AllocOp::create(host, MemRefType::get({ShapedType::kDynamic, warps}, host.getI32Type()),
@@ -430,8 +463,8 @@ LogicalResult attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLowerin
   }
   kernel.build(flags);
   LogicalResult lowered = success();
-  if (kernel.dropsPairs())
-    lowered = lowerMarkedRows(host, original, options, results, name + "_repair");
+  if (progress)
+    lowered = lowerMarkedRows(host, original, options, results, progress, name + "_repair");
   else if (flags)
     HopperForwardKernel(host, original, name + "_repair", options, Maximum::repair, results).build(flags);
   original.erase();

@@ -29,8 +29,6 @@ struct VisitedBlocks {
 /// What the kernels of one forward write, on the host's side.
 struct HopperResults {
   mlir::Value out, lse;
-  /// What tiles are drawn from where they take different times; null where all take the same.
-  mlir::Value counter;
 };
 
 /// Whether a kernel keeps to the maximum of each row, or takes that of the first block of keys for all that
@@ -43,7 +41,9 @@ public:
   HopperForwardKernel(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, llvm::StringRef name,
                       const TileLoweringOptions &options, Maximum maximum, const HopperResults &results);
   bool fixesMaximum() { return maximum == Maximum::fixed; }
-  using ForwardTileKernel::dropsPairs;
+  /// Where pairs may be dropped, on the host's side: how many tiles were drawn, and whether a row is marked
+  /// in lse.
+  mlir::Value getHostProgress() { return hostProgress; }
   /// `hostFlags` is for each warp of the consumers of each tile, whether a row of it is wrong; null where lse
   /// says so, or where nothing is repaired.
   void build(mlir::Value hostFlags);
@@ -58,6 +58,13 @@ private:
   void consume();
   void forEachTile(bool isProducer, llvm::function_ref<void()> body);
   void decodeTile(mlir::Value work);
+  /// What digits are taken by; `divisor` is null where the number is a constant.
+  struct Base {
+    mlir::Value number, divisor;
+  };
+  Base makeBase(mlir::Value number, llvm::StringRef name);
+  mlir::Value divide(mlir::Value dividend, const Base &base);
+  bool drawsTiles() { return !op.getMask().empty(); }
 
   VisitedBlocks getVisitedBlocks();
   mlir::Value nextVisited(const VisitedBlocks &blocks, mlir::Value from);
@@ -82,6 +89,7 @@ private:
   void startScores(mlir::Value keyTile);
   void startOutput(mlir::Value valueTile);
   void applyRegions(mlir::Value keyBegin, mlir::Value isMasked);
+  void noteMarked(mlir::Value isMarked);
   mlir::Value countKeys(const VisitedBlocks &blocks);
   void storeFlag(mlir::Value rows, mlir::Value isFixed, mlir::Value keys);
 
@@ -93,9 +101,10 @@ private:
   Maximum maximum;
   int64_t consumers;
   HopperResults results;
-  mlir::Value out, lse, flags, counter, queryMap, keyMap, valueMap;
+  mlir::Value hostProgress, out, lse, flags, progress, queryMap, keyMap, valueMap;
   mlir::Value tiles, queries, keys, values, queryTile, probabilities;
-  mlir::Value tile, headDivisor, groupDivisor, numBlocks, numTiles, kvEnd, sectionHeads, sectionTiles;
+  mlir::Value tile, groupDivisor, numBlocks, numHeads, numTiles, kvEnd;
+  Base blocks, headsOfBatch, sectionTiles, sectionHeads, lastSectionHeads;
 };
 
 } // namespace attn

@@ -176,6 +176,8 @@ def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
            "Forward, on a GPU: choose a tile for keys that are computed in parts">,
     Option<"fewRows", "few-rows", "bool", "false",
            "With split-keys: choose one of few rows, whose warps divide the keys, if there is one">,
+    Option<"shortLengths", "short-lengths", "bool", "false",
+           "Forward, hopper family: choose a tile for few queries, for calls that have few, if it is another one">,
     Option<"family", "family", "std::string", "\"auto\"",
            "Instructions of GPU kernels: portable, hopper, or auto for the fastest that can be">,
     Option<"exactMaximum", "exact-maximum", "bool", "false",
@@ -183,7 +185,7 @@ def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
     Option<"aligned", "aligned", "bool", "true", "For a GPU: bases and strides are multiples of 16 bytes">,
     Option<"tf32", "tf32", "bool", "false", "Matrix products of f32 tensors round their operands to tf32 (GPU)">,
     Option<"deterministic", "deterministic", "bool", "false", "Gradients are the same bit by bit from run to run">];
-  let dependentDialects = ["::mlir::arith::ArithDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect", "::attn::tile::AttnTileDialect"];
 }
 
 def SplitKvPass : Pass<"attn-split-kv", "::mlir::ModuleOp"> {

@@ -60,12 +60,17 @@ struct CudaPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<Cuda
   Option<bool> fewRows{*this, "few-rows",
                        llvm::cl::desc("With split-kv: for so few queries that a tile has few rows"),
                        llvm::cl::init(false)};
+  Option<bool> shortLengths{
+      *this, "short-lengths",
+      llvm::cl::desc("Forward, hopper family: for calls of few queries, if these have a "
+                     "tile of their own"),
+      llvm::cl::init(false)};
   CudaPipelineOptions() { blockLists = true; }
 };
 
 /// What is chosen for a GPU only.
 struct GpuPlanOptions {
-  bool splitByLengths = false, fewRows = false, aligned = true, exactMaximum = false;
+  bool splitByLengths = false, fewRows = false, shortLengths = false, aligned = true, exactMaximum = false;
   std::string family = "auto";
 };
 

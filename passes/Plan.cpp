@@ -5,6 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialect/AttnTileDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/ChooseSchedule.h"
@@ -41,6 +44,14 @@ private:
 };
 } // namespace
 
+static void takeIfLengthIsShort(AttentionOpInterface op) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  Value queries = b.createOrFold<tensor::DimOp>(op.getQuery(), 2);
+  Value isShort = b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sle, queries,
+                                                arith::ConstantIndexOp::create(b, kShortLength).getResult());
+  tile::TakeIfOp::create(b, isShort, "short_lengths");
+}
+
 FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kind) {
   ScheduleOverrides overrides;
   overrides.blockM = blockM;
@@ -48,6 +59,7 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   overrides.setLists(op);
   overrides.splitsKeys = splitKeys && !op.getBlockLists();
   overrides.hasFewRows = fewRows && overrides.splitsKeys;
+  overrides.shortLengths = shortLengths && kind == KernelKind::forward;
   overrides.aligned = aligned;
   overrides.family = symbolizeScheduleFamily(family);
   // The maximum of the first block would say nothing of the others.
@@ -55,10 +67,18 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   overrides.exactMaximum = exactMaximum || grows;
   if (kind == KernelKind::forward)
     overrides.order = keyOuter ? LoopOrder::key_outer : LoopOrder::query_outer;
-  FailureOr<ScheduleChoice> choice =
-      chooseSchedule([&] { return op->emitOpError(); }, ShapeClass::get(op, kind), target, overrides);
+  auto choose = [&] {
+    return chooseSchedule([&] { return op->emitOpError(); }, ShapeClass::get(op, kind), target, overrides);
+  };
+  FailureOr<ScheduleChoice> choice = choose();
   if (failed(choice))
     return failure();
+  if (overrides.shortLengths) {
+    overrides.shortLengths = false;
+    if (FailureOr<ScheduleChoice> general = choose();
+        succeeded(general) && general->schedule != choice->schedule)
+      takeIfLengthIsShort(op);
+  }
   auto named = remark::RemarkOpts::name("schedule").category("attn-plan").function(stringifyKernelKind(kind));
   if (!choice->hopperRejection.empty())
     remark::missed(op->getLoc(), named)

@@ -32,17 +32,22 @@ using namespace attn;
 using namespace attn::tile;
 
 namespace {
+/// What another kernel wrote, on the host's side, and marked: see lowerMarkedForwardToTile.
+struct MarkedResults {
+  Value out, lse, progress;
+};
+
 class ForwardKernel : public ForwardTileKernel {
 public:
-  /// Writes the results of `marked`, where it is given, of the tiles that are marked there.
+  /// Computes the tiles that are marked in `marked`, where it is given, again.
   ForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
-                const TileLoweringOptions &options, std::optional<std::pair<Value, Value>> marked = {});
+                const TileLoweringOptions &options, const MarkedResults *marked = nullptr);
   void build();
 
 private:
   void allocateStorage();
   void computeTile(Value work);
-  Value isMarked(Value first, Value end);
+  Value isMarked(Value work);
   void forEachMarkedTile();
   void computeOutput(const BlockRanges &ranges, const Streamed &keys);
   void computeOutputSelecting(const BlockRanges &ranges, const Streamed &keys);
@@ -67,7 +72,7 @@ private:
   bool dividesKeys() { return keyWarps() > 1; }
 
   bool isRepair;
-  Value hostOut, hostLse, out, lse;
+  Value hostOut, hostLse, out, lse, progress;
   /// How many parts the keys are computed in, and which one; null where the results are those of all keys.
   Value hostParts, split;
   /// The rows of all blocks of a head: its queries, or where tiles are packed those of `packed` heads.
@@ -82,21 +87,22 @@ private:
 } // namespace
 
 ForwardKernel::ForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
-                             const TileLoweringOptions &options,
-                             std::optional<std::pair<Value, Value>> marked)
-    : ForwardTileKernel(host, op, name, options), isRepair(marked.has_value()) {
+                             const TileLoweringOptions &options, const MarkedResults *marked)
+    : ForwardTileKernel(host, op, name, options), isRepair(marked) {
   if (op.isSplit())
     hostParts = op.getSplits()
                     ? Value(op.getSplits())
                     : arith::ConstantIndexOp::create(host, op.getSchedule().getKvSplits()).getResult();
-  hostOut = marked ? marked->first : allocateResult(host, op.getResult(0), op.getQuery(), hostParts);
-  hostLse = marked ? marked->second : allocateResult(host, op.getResult(1), op.getQuery(), hostParts);
+  hostOut = marked ? marked->out : allocateResult(host, op.getResult(0), op.getQuery(), hostParts);
+  hostLse = marked ? marked->lse : allocateResult(host, op.getResult(1), op.getQuery(), hostParts);
   if (hostParts) {
     named(hostOut, "part_outs");
     named(hostLse, "part_lses");
   }
   out = addParameter(hostOut, "out");
   lse = addParameter(hostLse, "lse");
+  if (marked)
+    progress = addParameter(marked->progress, "progress");
 }
 
 void ForwardKernel::allocateStorage() {
@@ -393,51 +399,42 @@ void ForwardKernel::computeTile(Value work) {
   finalise();
 }
 
-/// Whether a row of lse is a NaN in a tile from number `first` to `end`, as many apart as the grid has
-/// blocks. All threads look, and have the result.
-Value ForwardKernel::isMarked(Value first, Value end) {
-  Value blocks = atLeastOne(numBlocks), heads = atLeastOne(qHeads);
-  auto accumulate = [&](Value from, Value to, Value step, Value initial, StringRef name,
-                        function_ref<Value(Value, Value)> body) -> Value {
-    auto loop = scf::ForOp::create(b, from, to, step, initial);
-    loop->setAttr("unroll", b.getUnitAttr()); // the loads of several steps are on their way at once
-    loop.getInductionVar().setLoc(NameLoc::get(b.getStringAttr(name), b.getLoc()));
-    loop.getRegionIterArg(0).setLoc(NameLoc::get(b.getStringAttr("found"), b.getLoc()));
+/// Whether a row of lse is a NaN in a tile. All threads look, and have the result.
+Value ForwardKernel::isMarked(Value work) {
+  Value position = attn::takeDigit(b, work, atLeastOne(numBlocks)),
+        head = attn::takeDigit(b, work, atLeastOne(qHeads));
+  Value tileBegin = mul(sub(sub(numBlocks, index(1)), position), index(blockM()));
+  auto loop = scf::ForOp::create(b, gpu::ThreadIdOp::create(b, gpu::Dimension::x), index(blockM()),
+                                 gpu::BlockDimOp::create(b, gpu::Dimension::x),
+                                 arith::ConstantIntOp::create(b, 0, 1).getResult());
+  loop.getInductionVar().setLoc(NameLoc::get(b.getStringAttr("row"), b.getLoc()));
+  loop.getRegionIterArg(0).setLoc(NameLoc::get(b.getStringAttr("found"), b.getLoc()));
+  {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    Value result = body(loop.getInductionVar(), loop.getRegionIterArg(0));
-    scf::YieldOp::create(b, result);
-    return loop.getResult(0);
-  };
-  Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x),
-        grid = gpu::GridDimOp::create(b, gpu::Dimension::x);
-  Value threads = gpu::BlockDimOp::create(b, gpu::Dimension::x), no = arith::ConstantIntOp::create(b, 0, 1);
-  Value found = accumulate(first, end, grid, no, "tile", [&](Value work, Value found) {
-    Value position = attn::takeDigit(b, work, blocks), head = attn::takeDigit(b, work, heads);
-    Value tileBegin = mul(sub(sub(numBlocks, index(1)), position), index(blockM()));
-    return accumulate(thread, index(blockM()), threads, found, "row", [&](Value row, Value found) -> Value {
-      // Behind the last row another one is read, or none.
-      Value place = add(tileBegin, row);
-      Value value = memref::LoadOp::create(b, lse, ValueRange{work, head, place});
-      Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, value, value);
-      Value isMarked = arith::AndIOp::create(b, isNan, isLess(place, rows));
-      return arith::OrIOp::create(b, isMarked, found);
-    });
-  });
-  return holdsInBlock(found);
+    // Behind the last row another one is read, or none.
+    Value place = add(tileBegin, loop.getInductionVar());
+    Value value = memref::LoadOp::create(b, lse, ValueRange{work, head, place});
+    Value isMarked = arith::AndIOp::create(b, isNan(value), isLess(place, rows));
+    scf::YieldOp::create(b, arith::OrIOp::create(b, isMarked, loop.getRegionIterArg(0)).getResult());
+  }
+  return holdsInBlock(loop.getResult(0));
 }
 
 void ForwardKernel::forEachMarkedTile() {
   Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x),
         grid = gpu::GridDimOp::create(b, gpu::Dimension::x);
   Value tiles = named(mul(mul(dim(query, 0, "batches"), qHeads), numBlocks), "num_tiles");
-  ifThen(named(isMarked(block, tiles), "any_marked"), [&] {
+  Value isAny = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
+                                      memref::LoadOp::create(b, progress, ValueRange{index(1)}),
+                                      arith::ConstantIntOp::create(b, 0, 32));
+  ifThen(named(isAny, "any_marked"), [&] {
     auto loop = scf::ForOp::create(b, block, tiles, grid);
     loop.getInductionVar().setLoc(NameLoc::get(b.getStringAttr("tile"), b.getLoc()));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     // The vote also waits until all threads are done with the tile before.
-    ifThen(named(isMarked(loop.getInductionVar(), add(loop.getInductionVar(), index(1))), "is_marked"),
+    ifThen(named(isMarked(loop.getInductionVar()), "is_marked"),
            [&] { computeTile(loop.getInductionVar()); });
   });
 }
@@ -506,7 +503,8 @@ void attn::lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &o
 }
 
 void attn::lowerMarkedForwardToTile(ImplicitLocOpBuilder &host, OnlineAttentionOp op,
-                                    const TileLoweringOptions &options, Value out, Value lse,
+                                    const TileLoweringOptions &options, Value out, Value lse, Value progress,
                                     StringRef name) {
-  ForwardKernel(host, op, name, options, std::pair(out, lse)).build();
+  MarkedResults marked{out, lse, progress};
+  ForwardKernel(host, op, name, options, &marked).build();
 }

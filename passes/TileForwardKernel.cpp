@@ -216,6 +216,8 @@ void ForwardTileKernel::initialiseRows() {
   FillOp::create(b, output, f32(0));
   FillOp::create(b, rowMax, f32(isBounded ? 0 : -INFINITY));
   FillOp::create(b, rowSum, f32(0));
+  if (leavesLarge)
+    FillOp::create(b, rowShift, f32(0));
   if (isBounded)
     FillOp::create(b, rescale, f32(1));
 }
@@ -432,10 +434,13 @@ Value ForwardTileKernel::isOutgrown(ValueRange statistics, Value isFixed, Value 
     isWrong = either(compare(arith::CmpFPredicate::UGE, f32(std::exp2(farExponent))),
                      compare(arith::CmpFPredicate::OLT, least));
   } else {
-    isWrong = either(compare(arith::CmpFPredicate::UGE, f32(kMaxSum)), isBeyond(statistics[1], kMaxShift));
-    isWrong = either(isWrong, compare(arith::CmpFPredicate::OLT, f32(kMinSum)));
+    isWrong = either(compare(arith::CmpFPredicate::UGE, f32(kMaxSum)),
+                     compare(arith::CmpFPredicate::OLT, f32(kMinSum)));
+    if (!leavesLarge)
+      isWrong = either(isWrong, isBeyond(statistics[1], kMaxShift));
   }
-  return arith::AndIOp::create(b, isWrong, isFixed);
+  isWrong = arith::AndIOp::create(b, isWrong, isFixed);
+  return leavesLarge ? either(isWrong, isBeyond(statistics[1], kMaxShift)) : isWrong;
 }
 
 Value ForwardTileKernel::anyOutgrown(Value validRows, Value isFixed, Value keys) {
@@ -455,7 +460,7 @@ void ForwardTileKernel::checkOutput() {
   RowCombineOp::create(b, Combine::add, rowCheck, scratch);
 }
 
-void ForwardTileKernel::markRows(Value isFixed, Value keys) {
+Value ForwardTileKernel::markRows(Value validRows, Value isFixed, Value keys) {
   SmallVector<Value> ins{rowCheck};
   if (isFixed)
     llvm::append_range(ins, getRowStatistics());
@@ -465,10 +470,19 @@ void ForwardTileKernel::markRows(Value isFixed, Value keys) {
       isWrong = arith::OrIOp::create(b, isWrong, isOutgrown(elements.drop_front(), isFixed, keys));
     return {arith::SelectOp::create(b, isWrong, f32(NAN), elements.back())};
   });
+  return named(anyAt(rowMax,
+                     [&](ValueRange indices, ValueRange elements) -> Value {
+                       return arith::AndIOp::create(b, isNan(elements[0]), isLess(indices[0], validRows));
+                     }),
+               "is_marked");
 }
 
 Value ForwardTileKernel::exponent(Value score, Value shift) {
   return exp2(math::FmaOp::create(b, score, toBase2(), arith::NegFOp::create(b, shift)));
+}
+
+Value ForwardTileKernel::isNan(Value number) {
+  return arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number, number);
 }
 
 Value ForwardTileKernel::isNotFinite(Value number) {
@@ -493,13 +507,15 @@ void ForwardTileKernel::exponentiate() {
     map(rowMax, rowShift, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
       return {arith::MulFOp::create(b, getFinite(elements[0]), toBase2())};
     });
-    Value areLarge = any(rowShift, [&](ValueRange elements) { return isBeyond(elements[0], kMaxShift); });
-    ifThen(named(areLarge, "are_large"), [&] {
-      map(rowMax, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-        return {arith::SubFOp::create(b, elements[1], getFinite(elements[0]))};
+    if (!leavesLarge) {
+      Value areLarge = any(rowShift, [&](ValueRange elements) { return isBeyond(elements[0], kMaxShift); });
+      ifThen(named(areLarge, "are_large"), [&] {
+        map(rowMax, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+          return {arith::SubFOp::create(b, elements[1], getFinite(elements[0]))};
+        });
+        FillOp::create(b, rowShift, f32(0));
       });
-      FillOp::create(b, rowShift, f32(0));
-    });
+    }
     map(rowShift, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
       return {exponent(elements[1], elements[0])};
     });
@@ -527,7 +543,7 @@ void ForwardTileKernel::normaliseOutput() {
   // A division a row; a multiplication more does not show in an output rounded to 16 bits.
   if (!elementType.isF32())
     map(rowSum, rescale, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-      return {arith::DivFOp::create(b, f32(1), elements[0])};
+      return {arith::DivFOp::create(b, f32(1), elements[0], getPrecision())};
     });
   map({rowSum, rescale}, output, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     Value sum = elements[0], o = elements[2];
@@ -540,7 +556,7 @@ void ForwardTileKernel::normaliseOutput() {
 void ForwardTileKernel::computeLse() {
   map(rowSum, rowMax, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     Value sum = elements[0], max = elements[1];
-    Value logSum = math::LogOp::create(b, sum);
+    Value logSum = math::LogOp::create(b, sum, getPrecision());
     Value l = math::FmaOp::create(b, max, f32(scoreFactor), logSum);
     return {arith::SelectOp::create(b, isEmpty(sum, f32(0)), f32(-INFINITY), l)};
   });

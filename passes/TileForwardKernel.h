@@ -52,8 +52,9 @@ protected:
   /// Before the output is normalised: sums it up row by row, to see in a row's sum whether all are finite.
   void checkOutput();
   /// Makes lse a NaN in rows that are to be computed again: where the output is not finite, and, if not null,
-  /// where scores outgrew the reference.
-  void markRows(mlir::Value isFixed, mlir::Value keys);
+  /// where scores outgrew the reference. The result says whether the warp has such a row, one of the first
+  /// `validRows`.
+  mlir::Value markRows(mlir::Value validRows, mlir::Value isFixed, mlir::Value keys);
   void exponentiate();
   void addBlockSum();
   void rescaleOutput();
@@ -69,9 +70,12 @@ protected:
   mlir::Value exp(mlir::Value difference);
   /// `max`, but 0 for a row without a key so far: -inf - -inf would be a NaN.
   mlir::Value getFinite(mlir::Value max);
+  /// Whether rows whose maximum is too large to be multiplied first are left to be computed again.
+  bool leavesLarge = false;
   /// What scores are multiplied by to be exponents of 2.
   mlir::Value toBase2() { return f32(scoreFactor * llvm::numbers::log2e); }
   mlir::Value isEmpty(mlir::Value rowValue, mlir::Value empty);
+  mlir::Value isNan(mlir::Value number);
 
   mlir::ImplicitLocOpBuilder &host;
   /// What q k^T is multiplied by before the score region, and the numbers in `scores` to be scores.
@@ -105,6 +109,11 @@ private:
   void exponentiateParts(mlir::Value keyBegin);
   mlir::Value isBeyond(mlir::Value number, double limit);
   mlir::Value isNotFinite(mlir::Value number);
+  /// How precise what is done once a row has to be: the sums of a row of 16-bit elements may be off by as
+  /// much as the hardware's approximations, 2^-21.
+  mlir::arith::FastMathFlags getPrecision() {
+    return elementType.isF32() ? mlir::arith::FastMathFlags::none : mlir::arith::FastMathFlags::afn;
+  }
   llvm::SmallVector<mlir::Value> getRowStatistics();
   mlir::Value isOutgrown(mlir::ValueRange statistics, mlir::Value isFixed, mlir::Value keys);
   void mapScores(mlir::Region &region, mlir::Value keyBegin, double scale, double factor);

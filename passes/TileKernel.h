@@ -208,11 +208,11 @@ protected:
 /// Appends the host's work for the operation and replaces it.
 void lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
 llvm::LogicalResult lowerForwardToHopper(OnlineAttentionOp op, const TileLoweringOptions &options);
-/// Appends a kernel that computes again, into the given results, the tiles in which a row of lse is a NaN.
-/// The operation stays, without a use of its results.
+/// Appends a kernel that computes again, into the given results, the tiles in which a row of lse is a NaN, if
+/// the second number of `progress` is not 0. The operation stays, without a use of its results.
 void lowerMarkedForwardToTile(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op,
                               const TileLoweringOptions &options, mlir::Value out, mlir::Value lse,
-                              llvm::StringRef name);
+                              mlir::Value progress, llvm::StringRef name);
 void lowerBackwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
 /// Launches the kernel that rounds the sums of d_query: `sum` has fragments of `type`, in the order of their
 /// registers.

@@ -10,7 +10,7 @@
 // CHECK-NEXT: variant: aligned
 // CHECK-NEXT:   workspace: {"name": "{{.*}}", "type": "i32", "sizes": [{"dim": [0, 0]}, 1, {"ceildiv": [{"dim": [0, 2]}, 128]}, {"ceildiv": [{"dim": [0, 2]}, 128]}, 4], "zeroed": false}
 // CHECK-NEXT:   workspace: {"name": "{{.*}}", "type": "i32", "sizes": [{"dim": [0, 0]}, 1, {"ceildiv": [{"dim": [0, 2]}, 128]}, {"ceildiv": [{"dim": [0, 2]}, 128]}], "zeroed": false}
-// CHECK-NEXT:   workspace: {"name": "counter", "type": "i32", "sizes": [1], "zeroed": true}
+// CHECK-NEXT:   workspace: {"name": "progress", "type": "i32", "sizes": [2], "zeroed": true}
 // CHECK-NEXT:   launch: 0 documents_block_states grid
 // CHECK:        launch: 1 documents_block_lists grid
 // CHECK:        launch: 2 documents_forward grid

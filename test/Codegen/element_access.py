@@ -1,6 +1,6 @@
 # RUN: %python %s %root %t
 
-"""Executes the device functions that read elements of captures on the host, for positions in and out of bounds."""
+"""Executes the device functions that read elements of captures on the host, for positions in and out of bounds, and divisors."""
 
 import pathlib
 import subprocess
@@ -23,7 +23,20 @@ static void expect(bool holds, const char *what) {
   }
 }
 
+/// Quotients near multiples of the divisor, for all bit widths of both.
+static void check_divisors() {
+  for (long long base = 1; base < 1ll << 31; base = base * 3 / 2 + 1)
+    for (int number : {int(base), int(base) - (base > 1), 2147483647}) {
+      const Divisor by(number);
+      for (long long factor = 0; factor * number < 1ll << 31; factor = factor * 2 + 1)
+        for (long long dividend : {factor * number - 1, factor * number, factor * number + number - 1, 2147483647ll})
+          if (dividend >= 0 && dividend < 1ll << 31)
+            expect(by.divide(int(dividend)) == int(dividend) / number, "a quotient is wrong");
+    }
+}
+
 int main() {
+  check_divisors();
   const int edges[] = {0, 1, 2, 3, 4, -1, -100, 1000, 2147483647, -2147483647 - 1};
   // Rows 5 apart, of 3; what is no element is marked.
   std::vector<int> data(4 * 5, -7);

@@ -193,6 +193,11 @@ gpu.module @kernels {
     %d_key = attn_tile.fragment_alloc "d_key" : !attn_tile.fragment<128x128xf32, accumulator, 4x2>
     // CHECK: attn_tile.load_rows %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) padding(%{{.*}}) to %row_lse : memref<?x16x?xf32, strided<[?, ?, ?], offset: ?>>, {{(!attn_tile.fragment)?}}<64xf32, rows, 4x2>
     attn_tile.load_rows %lse[%b, %h, %rows] rows(%rows) padding(%zero) to %row_lse : !statistics, !attn_tile.fragment<64xf32, rows, 4x2>
+    // CHECK: %[[BY:.*]] = attn_tile.divisor %{{.*}} : {{(!attn_tile.)?}}divisor
+    // CHECK: attn_tile.divide %{{.*}} by %[[BY]] : {{(!attn_tile.)?}}divisor
+    %number = arith.constant 3 : index
+    %by_number = attn_tile.divisor %number : !attn_tile.divisor
+    %quotient = attn_tile.divide %number by %by_number : !attn_tile.divisor
     // CHECK: attn_tile.row_dot %d_scores_tile, %key_tile into %row_lse : {{(!attn_tile.shared)?}}<64x128xf16>, {{(!attn_tile.fragment)?}}<64xf32, rows, 4x2>
     attn_tile.row_dot %tile, %key_tile into %row_lse : !attn_tile.shared<64x128xf16>, !attn_tile.fragment<64xf32, rows, 4x2>
     // CHECK: attn_tile.load %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) to %d_scores : memref<?x16x?x128xf32>, {{(!attn_tile.fragment)?}}<64x128xf32, accumulator, 4x2>

@@ -14,8 +14,12 @@
 
 // CHECK-LABEL: gpu.func @causal_forward(
 // CHECK-SAME: #attn_tile.kernel<warps = 12
+// CHECK:      attn_tile.divisor
 // CHECK:      attn_tile.warp_specialize consumers(2) registers(232) {
 // CHECK:      attn_tile.open_turns
+// Under a mask tiles are drawn from a counter: the next one is known early.
+// CHECK:      attn_tile.work_take %tiles
+// CHECK:      attn_tile.divide
 // The first block: a masked one where there is one. Its maximum is exact.
 // CHECK:      scf.if
 // CHECK:        %query_tile = attn_tile.pipeline_wait %queries
@@ -62,9 +66,11 @@
 // CHECK:      attn_tile.store %output
 // CHECK:      attn_tile.map ins(%row_check, %row_sum, %row_shift
 // CHECK:      arith.constant 0x7FC00000 : f32
+// Whether there is such a row is noted in one word, at which the kernel that repairs looks first.
+// CHECK:      attn_tile.any ins(%row_max
+// CHECK:      scf.if
+// CHECK:        memref.store %c1_i32{{.*}}, %{{.*}}[%c1{{.*}}] : memref<2xi32
 // CHECK:      attn_tile.store_rows %row_max
-// Under a mask tiles are drawn from a counter.
-// CHECK:      attn_tile.work_take %tiles
 // Keys, queries, and then the keys of each block before the values of the last one.
 // CHECK:      } producer registers(40) {
 // CHECK:        attn_tile.work_draw %tiles
@@ -83,14 +89,15 @@
 // CHECK-NEXT:   attn_tile.pipeline_commit %values
 // CHECK:      gpu.return
 
-// Nothing to do where no row is marked; a tile with one is computed anew by the portable family, which selects values
+// Nothing to do where no row is marked, as one word says; a tile with one is computed anew by the portable family, which selects values
 // of dropped pairs.
 // CHECK-LABEL: gpu.func @causal_forward_repair(
 // CHECK-SAME: warps = 4
-// CHECK:      arith.cmpf uno
-// CHECK:      %[[ANY:.*]] = gpu.all_reduce or
+// CHECK:      memref.load %{{.*}}[%c1{{.*}}] : memref<2xi32
+// CHECK:      %[[ANY:.*]] = arith.cmpi ne
 // CHECK:      scf.if %[[ANY]] {
 // CHECK:        scf.for
+// CHECK:          arith.cmpf uno
 // CHECK:          %[[MARKED:.*]] = gpu.all_reduce or
 // CHECK:          scf.if %[[MARKED]] {
 // CHECK:            attn_tile.mma mma_sync

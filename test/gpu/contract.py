@@ -168,12 +168,13 @@ def perturb(inputs, seed):
     return {name: value if name == "captures" else scaled(value) for name, value in inputs.items()}
 
 
-def check(attention, fn, shape, backward, seed=0):
-    """What is wrong with the results of this shape: a list of sentences."""
-    return check_inputs(attention, fn, shape, make_inputs(attention, shape, seed), backward)
+def check(attention, fn, shape, backward, seed=0, lse_slack=0.0):
+    """What is wrong with the results of this shape: a list of sentences. `lse_slack` is what lse may be off beyond the contract
+    where the module asks for approximated scores."""
+    return check_inputs(attention, fn, shape, make_inputs(attention, shape, seed), backward, lse_slack)
 
 
-def check_inputs(attention, fn, shape, inputs, backward):
+def check_inputs(attention, fn, shape, inputs, backward, lse_slack=0.0):
     got = ours(attention, fn, inputs, backward)
     exact, standard = (compute(attention, inputs, is_exact, backward) for is_exact in (True, False))
     problems = []
@@ -185,6 +186,8 @@ def check_inputs(attention, fn, shape, inputs, backward):
         error = max_error(result, exact[name])
         finite = exact[name][torch.isfinite(exact[name])]
         unit = ulp(result.dtype, finite.abs().amax().item() if finite.numel() else 0.0)
+        if name == "lse":
+            unit += lse_slack
         if error <= unit:
             continue
         allowed = max_error(standard[name], exact[name])

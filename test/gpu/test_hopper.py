@@ -87,11 +87,12 @@ def run(fn, inputs, like):
 
 
 @pytest.mark.parametrize("mod", ("plain", "causal", "window"))
-@pytest.mark.parametrize("head_dim", (64, 128, 256))
-def test_all_lengths(head_dim, mod):
-    """No hang and no wrong number for any number of blocks of queries and keys: 0 to 300 in both."""
+@pytest.mark.parametrize("head_dim, block_m", ((64, 0), (64, 192), (128, 0), (256, 0)))
+def test_all_lengths(head_dim, block_m, mod):
+    """No hang and no wrong number for any number of blocks of queries and keys: 0 to 300 in both. (Few queries under a mask
+    would not be given tiles of 192.)"""
     attention = Attention("bf16", 2, 1, head_dim, head_dim, MODS[mod])
-    fn = attn.compile(attention.text(), family="hopper")
+    fn = attn.compile(attention.text(), family="hopper", block_m=block_m)
     problems = []
     for length in range(301):
         for q_len, kv_len in ((length, length), (length, 300 - length)):
@@ -146,9 +147,11 @@ def test_outgrown_maximum(kind, mod, exact):
 def test_parts_of_scores(type, head_dim, mod):
     attention = Attention(type, 4, 2, head_dim, head_dim, PARTS[mod])
     fn = attn.compile(attention.text(), family="hopper")
+    # The hardware's tanh has a relative error of 2^-11, and the mean of the scores, as probabilities weigh them, is about 1.
+    slack = 2**-10 if "afn" in attention.mod.score else 0.0
     problems = []
     for q_len, kv_len in ((0, 5), (1, 1), (130, 127), (513, 769), (1000, 1100), (64, 20001), (4099, 4096)):
-        problems += check(attention, fn, attention.shape(1, q_len, kv_len), backward=False, seed=kv_len)
+        problems += check(attention, fn, attention.shape(1, q_len, kv_len), backward=False, seed=kv_len, lse_slack=slack)
     assert not problems, "\n".join(problems)
 
 

@@ -363,6 +363,13 @@ TEST_F(ChooseScheduleTest, TakesTheFastestHopperTileThatFits) {
   ShapeClass shape = makeShape(KernelKind::forward, 64, 64);
   shape.elementBits = 16;
   ScheduleOverrides overrides;
+  // Few queries under a mask have smaller tiles.
+  overrides.shortLengths = true;
+  EXPECT_EQ(choose(shape, gpu, overrides).schedule.getBlockM(), 192);
+  shape.isMasked = true;
+  EXPECT_EQ(choose(shape, gpu, overrides).schedule.getBlockM(), 128);
+  overrides.shortLengths = false;
+  EXPECT_EQ(choose(shape, gpu, overrides).schedule.getBlockM(), 192);
   // Tiles divide the blocks of block lists.
   auto listed = [&](int64_t listBlockM, int64_t listBlockN) {
     overrides.listBlockM = listBlockM;

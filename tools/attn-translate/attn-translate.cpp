@@ -68,6 +68,9 @@ struct Options {
                         cl::desc("Lower for few queries and long keys (a plan: for those too)")};
   cl::opt<bool> fewRows{"few-rows", cl::cat(category),
                         cl::desc("With --split-kv: for so few queries that a tile has few rows")};
+  cl::opt<bool> shortLengths{"short-lengths", cl::cat(category),
+                             cl::desc("Lower for few queries, where these have a tile of their own (a plan: "
+                                      "for those too)")};
   cl::opt<std::string> family{"family", cl::init("auto"), cl::cat(category),
                               cl::desc("What kernels are made of: portable, hopper (sm_90a), or auto for the "
                                        "fastest that can be")};
@@ -199,13 +202,15 @@ static LogicalResult translate(ModuleOp module, const Options &options, llvm::ra
     return success();
   }
 
+  StringRef wanted = !options.splitKv  ? (options.shortLengths ? "short_lengths" : "")
+                     : options.fewRows ? "few_rows"
+                                       : "split_kv";
   ModuleOp lowered = *modules->front();
-  if (options.splitKv)
-    for (OwningOpRef<ModuleOp> &module : *modules)
-      module->walk([&](tile::TakeIfOp op) {
-        if (op.getName() == (options.fewRows ? "few_rows" : "split_kv"))
-          lowered = *module;
-      });
+  for (OwningOpRef<ModuleOp> &module : *modules)
+    module->walk([&](tile::TakeIfOp op) {
+      if (op.getName() == wanted)
+        lowered = *module;
+    });
   if (lowered.getOps<gpu::GPUModuleOp>().empty())
     return lowered.emitError("expected attention, or a gpu.module with kernels");
   std::string source;

@@ -142,6 +142,13 @@ __device__ __forceinline__ float log2_approx(float x) {
   return y;
 }
 
+/// a / b with an error of 2 units in the last place. PTX ISA 9.7.3.8 (div.full).
+__device__ __forceinline__ float divide_approx(float a, float b) {
+  float y;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+
 /// tanh(x) with a relative error of 2^-11. PTX ISA 9.7.3.22 (tanh).
 __device__ __forceinline__ float tanh_approx(float x) {
   float y;

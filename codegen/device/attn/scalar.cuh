@@ -144,12 +144,6 @@ __device__ __forceinline__ T max_signed(T a, T b) {
   return a < b ? b : a;
 }
 
-/// The value in both signs' high half of the product.
-__device__ __forceinline__ int multiply_high(int a, int b) { return int(int64(a) * int64(b) >> 32); }
-__device__ __forceinline__ int multiply_high_unsigned(int a, int b) {
-  return int(uint64(uint32(a)) * uint64(uint32(b)) >> 32);
-}
-
 template <typename T>
 __device__ __forceinline__ T count_leading_zeros(T a) {
   int count = 0;
@@ -174,6 +168,23 @@ __device__ __forceinline__ T count_ones(T a) {
     count += int(Unsigned<T>(a) >> bit & 1);
   return T(count);
 }
+
+/// What numbers from 0 to 2^31 - 1 are divided by, itself one of them and not 0: by a multiplication and a
+/// shift (Granlund and Montgomery 1994, theorem 4.2).
+class Divisor {
+public:
+  __device__ __forceinline__ explicit Divisor(int number)
+      : shift_(63 - count_leading_zeros(number - 1)),
+        multiplier_((uint64(1) << shift_) / uint32(number) + 1) {}
+
+  __device__ __forceinline__ int divide(int dividend) const {
+    return int(uint32(dividend) * multiplier_ >> shift_);
+  }
+
+private:
+  int shift_;         ///< 31, and the bits that number - 1 has.
+  uint64 multiplier_; ///< 2^shift_ / number, rounded down, and 1: 2^32 at most.
+};
 
 //===----------------------------------------------------------------------===//
 // Floats

@@ -53,15 +53,17 @@ for call, expected in {
     # A full machine: one tile for the query heads of a key head still pays, where there are keys enough.
     (25, 16, 100000): ("split_kv", 1),
     (64, 16, 1024): ("split_kv", 1),
-    (64, 16, 1023): ("aligned", 1),
-    (64, 17, 100000): ("aligned", 1),
+    (64, 16, 1023): ("short_lengths", 1),
+    (64, 17, 100000): ("short_lengths", 1),
     # Few keys.
-    (1, 1, 511): ("aligned", 1),
+    (1, 1, 511): ("short_lengths", 1),
     (1, 1, 512): ("split_kv", 2),
-    # Ordinary shapes, and none.
-    (16, 1024, 1024): ("aligned", 1),
+    # Ordinary shapes, and none. Short ones have a tile of their own.
+    (16, 1024, 1024): ("short_lengths", 1),
+    (16, 1536, 1536): ("short_lengths", 1),
+    (16, 1537, 1537): ("aligned", 1),
     (1, 16384, 16384): ("aligned", 1),
-    (1, 1, 0): ("aligned", 1),
+    (1, 1, 0): ("short_lengths", 1),
     # Most of the keys lie after the last query: only what a call sees counts.
     (1, 8192, 300): ("aligned", 1),
 }.items():
