@@ -14,6 +14,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Pipelines.h"
+#include "passes/Targets.h"
 
 using namespace mlir;
 using namespace attn;
@@ -68,8 +69,10 @@ FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
   bool isForward = module.walk([](AttentionOp) { return WalkResult::interrupt(); }).wasInterrupted();
   if (!isForward || !options.aligned || options.keyOuter)
     return lowered;
+  TargetAttr target = getTarget(module);
+  bool mayBeHopper = target && target.getArch() == Arch::sm_90a && options.family != "portable";
   for (Kind kind : {Kind::shortLengths, Kind::splitKv, Kind::fewRows})
-    if ((kind == Kind::shortLengths || options.kvSplits == 0) && failed(lower(kind)))
+    if ((kind == Kind::shortLengths ? mayBeHopper : options.kvSplits == 0) && failed(lower(kind)))
       return failure();
   return lowered;
 }

@@ -19,10 +19,11 @@ struct CudaPipelineOptions;
 namespace attn::cuda {
 
 /// Copies of a module, each lowered in one way so that it can be printed: for tensors whose rows are aligned
-/// to 16 bytes, and for any (only that one if `options.aligned` is false); where there is a forward whose
-/// parts nobody chose (`options.kvSplits` is 0), the last ones are for aligned tensors and long keys: of few
-/// queries, and of so few that a tile has few rows. A module with kernels (gpu.module) is taken as it is: one
-/// copy. The module must have an `attn.target` if it has attention.
+/// to 16 bytes, and for any (only that one if `options.aligned` is false). Of a module with a forward those
+/// for some calls with aligned tensors follow, each with an `attn_tile.take_if` that says which: for short
+/// lengths in the hopper family, and, where nobody chose the parts (`options.kvSplits` is 0), for long keys:
+/// of few queries, and of so few that a tile has few rows. A module with kernels (gpu.module) is taken as it
+/// is: one copy. The module must have an `attn.target` if it has attention.
 mlir::FailureOr<llvm::SmallVector<mlir::OwningOpRef<mlir::ModuleOp>>>
 lowerToCuda(mlir::ModuleOp module, const CudaPipelineOptions &options);
 

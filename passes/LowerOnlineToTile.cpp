@@ -77,6 +77,12 @@ struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnline
     if (op.isSplit() && op.getBlockLists())
       return op.emitOpError("expected no block lists where the keys are computed in parts on a GPU; compile "
                             "with kv_splits = 1 or without block lists");
+    if (int64_t warps = op.getSchedule().getKeyWarps();
+        warps > 1 && (op.getKind() != KernelKind::forward || op.getBlockLists() ||
+                      op.getElementType().getIntOrFloatBitWidth() != 16))
+      return op.emitOpError(
+                 "expected key_warps = 1 but for a forward of 16-bit elements without block lists, got ")
+             << warps;
     narrowIndices(op);
     narrowRanges(op.getRanges());
     TileLoweringOptions options;

@@ -30,7 +30,25 @@ static bool isNumber(Value value) {
   return matchPattern(value, m_Constant(&constant)) && !constant.getValue().isNaN();
 }
 
+/// What is known of values so far: one may be used many times.
+using Intervals = llvm::DenseMap<Value, FloatInterval>;
+
+static FloatInterval computeInterval(Value value, Intervals &known);
+
+static FloatInterval getInterval(Value value, Intervals &known) {
+  if (auto found = known.find(value); found != known.end())
+    return found->second;
+  FloatInterval interval = computeInterval(value, known);
+  known.try_emplace(value, interval);
+  return interval;
+}
+
 FloatInterval attn::getFloatInterval(Value value) {
+  Intervals known;
+  return getInterval(value, known);
+}
+
+static FloatInterval computeInterval(Value value, Intervals &known) {
   FloatAttr constant;
   if (matchPattern(value, m_Constant(&constant))) {
     double number = constant.getValueAsDouble();
@@ -39,7 +57,7 @@ FloatInterval attn::getFloatInterval(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return kEverything;
-  auto get = [&](unsigned operand) { return getFloatInterval(op->getOperand(operand)); };
+  auto get = [&](unsigned operand) { return getInterval(op->getOperand(operand), known); };
   return llvm::TypeSwitch<Operation *, FloatInterval>(op)
       .Case<math::TanhOp, math::ErfOp, math::SinOp, math::CosOp>(
           [](Operation *) { return FloatInterval{-1, 1}; })

@@ -56,7 +56,9 @@ public:
 
 private:
   std::optional<AffineIndex> getIndex(Value value);
+  std::optional<AffineIndex> computeIndex(Value value);
   std::optional<AffineScore> getAffine(Value value);
+  std::optional<AffineScore> computeAffine(Value value);
   AffineScore scale(const AffineScore &affine, function_ref<Value(Value)> apply, Value scaled);
   AffineScore add(const AffineScore &x, const AffineScore &y, Value sum);
   AffineScore negate(const AffineScore &affine);
@@ -72,6 +74,9 @@ private:
   Value score, key;
   /// What depends on s; on s or the key.
   Values ofScore, varying;
+  /// What is known of values so far: one may be used many times.
+  llvm::DenseMap<Value, std::optional<AffineIndex>> indices;
+  llvm::DenseMap<Value, std::optional<AffineScore>> scores;
 };
 } // namespace
 
@@ -95,6 +100,15 @@ static std::optional<int64_t> getNumber(Value value) {
 }
 
 std::optional<AffineIndex> ScoreSplitter::getIndex(Value value) {
+  if (auto known = indices.find(value); known != indices.end())
+    return known->second;
+  return indices[value] = computeIndex(value);
+}
+
+std::optional<AffineIndex> ScoreSplitter::computeIndex(Value value) {
+  // Narrow ones wrap at lengths that there are.
+  if (Type type = value.getType(); !type.isIndex() && type.getIntOrFloatBitWidth() < 32)
+    return std::nullopt;
   if (value == key)
     return AffineIndex{1, 1};
   if (auto argument = dyn_cast<BlockArgument>(value)) {
@@ -160,6 +174,12 @@ AffineScore ScoreSplitter::negate(const AffineScore &affine) {
 }
 
 std::optional<AffineScore> ScoreSplitter::getAffine(Value value) {
+  if (auto known = scores.find(value); known != scores.end())
+    return known->second;
+  return scores[value] = computeAffine(value);
+}
+
+std::optional<AffineScore> ScoreSplitter::computeAffine(Value value) {
   if (!varying.contains(value))
     return AffineScore{{}, {}, value};
   auto constant = [&](double number) -> Value {
@@ -272,7 +292,10 @@ bool attn::growsWithKey(Region &score) {
   Region &pair = parts ? *parts->pair : score;
   auto usesOfKey = findUses(pair.front(), pair.getArgument(ScoreArgs::key));
   return pair
-      .walk([&](Operation *op) {
+      .walk<WalkOrder::PreOrder>([&](Operation *op) {
+        // Those in the regions of an operation, too.
+        if (llvm::any_of(op->getOperands(), [&](Value operand) { return usesOfKey.contains(operand); }))
+          usesOfKey.insert(op->result_begin(), op->result_end());
         bool isNumber = isa<arith::SIToFPOp, arith::UIToFPOp>(op) && usesOfKey.contains(op->getOperand(0));
         return isNumber ? WalkResult::interrupt() : WalkResult::advance();
       })

@@ -104,6 +104,11 @@ void ForwardTileKernel::approximateTanh() {
   Value argument = op.getScore().getArgument(0);
   if (argument.use_empty() || !llvm::all_of(argument.getUsers(), isApproximate))
     return;
+  // The last term must not vanish (nor overflow): the polynomial would turn back beyond its range, which no
+  // sum shows.
+  for (double factor : {1.0, scoreFactor * llvm::numbers::log2e})
+    if (double last = std::abs(factor * kTanh[2] * std::pow(scale, 5)); last < 0x1p-100 || last > 0x1p100)
+      return;
   nearScore = std::make_unique<Region>();
   IRMapping mapping;
   op.getScore().cloneInto(nearScore.get(), mapping);

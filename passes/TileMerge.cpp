@@ -162,7 +162,8 @@ void MergeKernel::mergeRow(int64_t maxUnroll) {
                     return next;
                   });
 
-  Value total = sums.front(), isEmpty = isMinusInfinity(max);
+  // Not where lse is a NaN in all parts: the maximum passes those over, and the sum does not.
+  Value total = sums.front(), isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, total, zero);
   for (auto [position, column] : llvm::enumerate(columns))
     ifThen(isLess(column, index(valueDim)), [&, column = column, sum = sums[position + 1]] {
       Value merged = arith::SelectOp::create(b, isEmpty, zero, arith::DivFOp::create(b, sum, total));

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CompileCuda.h"
+#include "dialect/AttnTileDialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/ChooseSchedule.h"
 #include "passes/Pipelines.h"
@@ -89,9 +90,10 @@ public:
       return diagnostic.take("the attention cannot be lowered to kernels");
     std::string text;
     for (auto [index, module] : llvm::enumerate(*modules)) {
+      StringRef calls = index == 0 ? "tensors whose rows are aligned to 16 bytes" : "any tensors";
+      module->walk([&](tile::TakeIfOp op) { calls = op.getName(); });
       if (modules->size() > 1)
-        text +=
-            index == 0 ? "// For tensors whose rows are aligned to 16 bytes.\n" : "\n// For any tensors.\n";
+        text += ("// For " + calls + ".\n").str();
       text += print(*module);
     }
     return text;

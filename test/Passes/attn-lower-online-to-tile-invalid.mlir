@@ -36,3 +36,21 @@ func.func @listed_parts(%q: !t, %lists: tensor<1x1x?x?x4xi32>) -> !p {
     } : (!t, !t, !t) -> (!p, tensor<3x1x1x?xf32>)
   return %outs : !p
 }
+
+// -----
+
+!t = tensor<1x1x?x64xbf16>
+!l = tensor<1x1x?xf32>
+func.func @key_warps(%q: !t, %lists: tensor<1x1x?x?x4xi32>) -> !t {
+  // expected-error @below {{expected key_warps = 1 but for a forward of 16-bit elements without block lists, got 4}}
+  %out, %lse = attn.online_attention forward %q, %q, %q block_lists(%lists : tensor<1x1x?x?x4xi32>) blocks(64, 64)
+    schedule(<block_m = 16, block_n = 32, warps = 4, key_warps = 4>)
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %keep = arith.cmpi sle, %kv_idx, %q_idx : index
+      attn.yield %keep : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %c0 = arith.constant 0 : index
+      attn.yield_ranges visited(%c0 to %end) masked(%begin to %end)
+    } : (!t, !t, !t) -> (!t, !l)
+  return %out : !t
+}

@@ -173,3 +173,51 @@ func.func @wraps(%q: !q, %k: !q, %v: !q) -> (!q, !l) {
   } : (!q, !q, !q) -> (!q, !l)
   return %out, %lse : !q, !l
 }
+
+// -----
+
+!q = tensor<?x16x?x128xbf16>
+!l = tensor<?x16x?xf32>
+
+// So do integers of fewer bits, at any length.
+// CHECK-LABEL: gpu.func @narrow_forward(
+// CHECK-NOT:  relative
+// CHECK-COUNT-2: attn_tile.row_reduce max
+// CHECK-LABEL: gpu.func @narrow_forward_repair(
+func.func @narrow(%q: !q, %k: !q, %v: !q) -> (!q, !l) {
+  %out, %lse = attn.attention %q, %k, %v score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+    %distance = arith.subi %kv_idx, %q_idx : index
+    %i = arith.index_cast %distance : index to i16
+    %f = arith.sitofp %i : i16 to f32
+    %r = arith.addf %s, %f : f32
+    attn.yield %r : f32
+  } : (!q, !q, !q) -> (!q, !l)
+  return %out, %lse : !q, !l
+}
+
+// -----
+
+!q = tensor<?x16x?x128xbf16>
+!l = tensor<?x16x?xf32>
+
+// A key's number in the region of an operation counts, too.
+// CHECK-LABEL: gpu.func @nested_forward(
+// CHECK-COUNT-2: attn_tile.row_reduce max
+// CHECK-LABEL: gpu.func @nested_forward_repair(
+func.func @nested(%q: !q, %k: !q, %v: !q) -> (!q, !l) {
+  %out, %lse = attn.attention %q, %k, %v score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+    %zero = arith.constant 0.0 : f32
+    %c0 = arith.constant 0 : index
+    %is_first = arith.cmpi eq, %h, %c0 : index
+    %bias = scf.if %is_first -> f32 {
+      %i = arith.index_cast %kv_idx : index to i32
+      %f = arith.sitofp %i : i32 to f32
+      scf.yield %f : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    %r = arith.addf %s, %bias : f32
+    attn.yield %r : f32
+  } : (!q, !q, !q) -> (!q, !l)
+  return %out, %lse : !q, !l
+}

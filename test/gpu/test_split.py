@@ -67,6 +67,24 @@ def test_garbage(compiled, q_len):
     assert torch.equal(out[..., 6:], clean[0][..., 6:]) and torch.equal(out[..., :5], clean[0][..., :5])
 
 
+@pytest.mark.parametrize("batch, q_len, kv_len", ((1, 1, 8192), (40, 1, 2048), (1, 16, 8192)))
+def test_nan(compiled, batch, q_len, kv_len):
+    """A NaN that a row reads is in its results, whether all parts of it have one, or one has, or there is one."""
+    attention = Attention("bf16", 32, 8, 128, 128, MODS["plain"])
+    fn = compiled(attention)
+    inputs = make_inputs(attention, attention.shape(batch, q_len, kv_len))
+    q, k, v = (inputs[name].clone() for name in ("q", "k", "v"))
+    q[:, 3, 0, 5] = math.nan
+    out, lse = fn(q, k, v)
+    expected = torch.zeros_like(lse, dtype=torch.bool)
+    expected[:, 3, 0] = True
+    assert torch.equal(lse.isnan(), expected) and torch.equal(out.isnan(), expected[..., None].expand_as(out))
+    k[:, 1, 7] = math.nan  # of the heads 4 to 7
+    out, lse = fn(q, k, v)
+    expected[:, 4:8] = True
+    assert torch.equal(lse.isnan(), expected) and torch.equal(out.isnan(), expected[..., None].expand_as(out))
+
+
 @pytest.mark.parametrize("dims", ((64, 64, 8, 1), (40, 24, 6, 2), (80, 96, 5, 5), (256, 256, 4, 2), (33, 31, 3, 1)), ids=str)
 @pytest.mark.parametrize("type", ("bf16", "f16", "f32"))
 def test_dims(compiled, type, dims):

@@ -66,8 +66,9 @@ struct Options {
       cl::desc("Lower for tensors whose rows are aligned to 16 bytes (a plan: for those too)")};
   cl::opt<bool> splitKv{"split-kv", cl::cat(category),
                         cl::desc("Lower for few queries and long keys (a plan: for those too)")};
-  cl::opt<bool> fewRows{"few-rows", cl::cat(category),
-                        cl::desc("With --split-kv: for so few queries that a tile has few rows")};
+  cl::opt<bool> fewRows{
+      "few-rows", cl::cat(category),
+      cl::desc("Lower for so few queries and long keys that a tile has few rows (a plan: for those too)")};
   cl::opt<bool> shortLengths{"short-lengths", cl::cat(category),
                              cl::desc("Lower for few queries, where these have a tile of their own (a plan: "
                                       "for those too)")};
@@ -189,7 +190,7 @@ static LogicalResult translate(ModuleOp module, const Options &options, llvm::ra
   pipeline.aligned = options.aligned.getValue();
   pipeline.family = options.family.getValue();
   pipeline.exactMaximum = options.exactMaximum.getValue();
-  if (options.action != Output::LaunchPlan && !options.splitKv)
+  if (options.action != Output::LaunchPlan && !options.splitKv && !options.fewRows)
     pipeline.kvSplits = 1;
   auto modules = cuda::lowerToCuda(module, pipeline);
   if (failed(modules))
@@ -202,15 +203,22 @@ static LogicalResult translate(ModuleOp module, const Options &options, llvm::ra
     return success();
   }
 
-  StringRef wanted = !options.splitKv  ? (options.shortLengths ? "short_lengths" : "")
-                     : options.fewRows ? "few_rows"
-                                       : "split_kv";
+  StringRef wanted = options.fewRows        ? "few_rows"
+                     : options.splitKv      ? "split_kv"
+                     : options.shortLengths ? "short_lengths"
+                                            : "";
   ModuleOp lowered = *modules->front();
+  bool isFound = wanted.empty();
   for (OwningOpRef<ModuleOp> &module : *modules)
     module->walk([&](tile::TakeIfOp op) {
-      if (op.getName() == wanted)
+      if (op.getName() == wanted) {
         lowered = *module;
+        isFound = true;
+      }
     });
+  if (!isFound)
+    return module.emitError("is lowered in no way of its own for ")
+           << wanted << "; print it without that option";
   if (lowered.getOps<gpu::GPUModuleOp>().empty())
     return lowered.emitError("expected attention, or a gpu.module with kernels");
   std::string source;

@@ -48,10 +48,11 @@ __device__ __forceinline__ void merge_warps(const Fragment<float, M, N, 1, 1> &p
         largest = fmaxf(largest, lses[warp * M + row]);
 #pragma unroll
       for (int warp = 0; warp < Warps; ++warp) {
-        weights[warp] = largest == -kInfinity ? 0.0f : expf(lses[warp * M + row] - largest);
+        // The maximum passes a NaN over, the sum does not.
+        weights[warp] = lses[warp * M + row] == -kInfinity ? 0.0f : expf(lses[warp * M + row] - largest);
         sum += weights[warp];
       }
-      lse.data[i][h] = largest == -kInfinity ? -kInfinity : largest + logf(sum);
+      lse.data[i][h] = sum == 0.0f ? -kInfinity : largest + logf(sum);
       const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
 #pragma unroll
       for (int j = 0; j < out.kColumnTiles; ++j) {
