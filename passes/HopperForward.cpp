@@ -89,12 +89,16 @@ void HopperForwardKernel::forEachTile(bool isProducer, function_ref<void()> body
         tile = arguments[0];
         // The producer draws before it loads, so that the number has arrived when the loads are done, and is
         // a tile ahead of the consumers.
-        Value next = isProducer ? WorkDrawOp::create(b, b.getIndexType(), tiles, progress).getResult()
-                                : WorkTakeOp::create(b, b.getIndexType(), tiles).getResult();
-        named(next, "next_tile");
+        Value next;
+        if (isProducer)
+          next = WorkDrawOp::create(b, b.getIndexType(), tiles, progress);
+        else if (hasSpareRegisters())
+          next = WorkTakeOp::create(b, b.getIndexType(), tiles);
         decodeTile(tile);
         body();
-        scf::YieldOp::create(b, next);
+        if (!next)
+          next = WorkTakeOp::create(b, b.getIndexType(), tiles);
+        scf::YieldOp::create(b, named(next, "next_tile"));
         builder.restoreInsertionPoint(b.saveInsertionPoint());
       });
   for (Region *region : {&loop.getBefore(), &loop.getAfter()})
@@ -132,6 +136,8 @@ Value HopperForwardKernel::isAnyFlagged() {
 
 HopperForwardKernel::Base HopperForwardKernel::makeBase(Value number, StringRef name) {
   named(number, name);
+  if (!hasSpareRegisters())
+    return {number, {}};
   return {number,
           named(DivisorOp::create(b, DivisorType::get(b.getContext()), number), ("by_" + name).str())};
 }
@@ -239,7 +245,7 @@ void HopperForwardKernel::consume() {
   bool fixes = maximum == Maximum::fixed;
   // Without a mask there is one such block, and ptxas orders the loop over the others better behind the
   // branch (by 3 % with head_dim 128 on an H200).
-  leavesLarge = fixes && !isBounded && drawsTiles();
+  leavesLarge = fixes && !isBounded && drawsTiles() && hasSpareRegisters();
   // Under a mask the first block is not the one of the lowest keys.
   bool raises = parts && parts->slope && op.getMask().empty();
   auto probabilitiesOf = [&](Value keyBegin, Value isMasked, bool isFixed, bool isFirst = false) {

@@ -58,13 +58,16 @@ private:
   void consume();
   void forEachTile(bool isProducer, llvm::function_ref<void()> body);
   void decodeTile(mlir::Value work);
-  /// What digits are taken by; `divisor` is null where the number is a constant.
+  /// What digits are taken by; `divisor` is null where the number is a constant, or registers are short.
   struct Base {
     mlir::Value number, divisor;
   };
   Base makeBase(mlir::Value number, llvm::StringRef name);
   mlir::Value divide(mlir::Value dividend, const Base &base);
   bool drawsTiles() { return !op.getMask().empty(); }
+  /// Whether consumers have registers for what saves time between tiles. Those that go through block lists
+  /// would spill.
+  bool hasSpareRegisters() { return !op.getBlockLists(); }
 
   VisitedBlocks getVisitedBlocks();
   mlir::Value nextVisited(const VisitedBlocks &blocks, mlir::Value from);
