@@ -126,8 +126,8 @@ static std::pair<int64_t, int64_t> measure(const ShapeClass &shape, const Tile &
   WarpGrids grids = ::getWarpGrids(shape.kind, shape.elementBits, tile);
   auto [d, c] = padDims(shape.kind, shape.headDim, shape.valueDim, shape.elementBits, grids);
   int64_t m = tile.blockM, n = tile.blockN, threads = 32 * tile.warps, bytes = shape.elementBits / 8;
-  if (tile.keyWarps >
-      1) // with the lse of each row and warp; each warp keeps all of the queries in registers, too
+  // With the lse of each row and warp; and each warp keeps all of the queries in registers.
+  if (tile.keyWarps > 1)
     return {tile.keyWarps * (bytes * tile.stages * n * (d + c) + 4 * m), m * (n + c) / 32 + m * d / 64};
   if (shape.kind == KernelKind::forward) {
     // In f32, and from one warp column to another, the probabilities go through shared memory.

@@ -22,16 +22,18 @@ static constexpr int64_t kMaxMagnitude = 1 << 10;
 
 using Values = llvm::DenseSet<Value>;
 
-/// These values, and all that are computed with them.
+/// These values, and all that are computed with them, in the regions of operations too.
 static Values findUses(Block &block, ArrayRef<Value> values) {
   Values found(values.begin(), values.end());
   for (Operation &op : block) {
-    WalkResult uses = op.walk([&](Operation *nested) {
-      return llvm::any_of(nested->getOperands(), [&](Value value) { return found.contains(value); })
-                 ? WalkResult::interrupt()
-                 : WalkResult::advance();
+    bool uses = false;
+    op.walk<WalkOrder::PreOrder>([&](Operation *nested) {
+      if (llvm::none_of(nested->getOperands(), [&](Value value) { return found.contains(value); }))
+        return;
+      found.insert(nested->result_begin(), nested->result_end());
+      uses = true;
     });
-    if (uses.wasInterrupted())
+    if (uses)
       found.insert(op.result_begin(), op.result_end());
   }
   return found;
@@ -292,10 +294,7 @@ bool attn::growsWithKey(Region &score) {
   Region &pair = parts ? *parts->pair : score;
   auto usesOfKey = findUses(pair.front(), pair.getArgument(ScoreArgs::key));
   return pair
-      .walk<WalkOrder::PreOrder>([&](Operation *op) {
-        // Those in the regions of an operation, too.
-        if (llvm::any_of(op->getOperands(), [&](Value operand) { return usesOfKey.contains(operand); }))
-          usesOfKey.insert(op->result_begin(), op->result_end());
+      .walk([&](Operation *op) {
         bool isNumber = isa<arith::SIToFPOp, arith::UIToFPOp>(op) && usesOfKey.contains(op->getOperand(0));
         return isNumber ? WalkResult::interrupt() : WalkResult::advance();
       })

@@ -10,12 +10,13 @@
 //                 {"name": "scale", "type": "f32", "scalar": true}],
 //  "results": [{"name": "out", "type": "bf16", "sizes": […], "zeroed": false}],
 //  "requirements": [{"condition": {"equal": [{"mod": [{"dim": [0, 1]}, {"dim": [1, 1]}]}, 0]}, "message":
-//  "…"}], "modules": [{"name": "forward", "source": "…"}], "variants": [{"name": "aligned", "condition":
+//  "…"}], "modules": [{"name": "forward", "source": "…", "optimization": 3}], "variants": [{"name":
+//  "aligned", "condition":
 //  {"parameter_aligned": [0, 16]},
 //                "workspaces": [{"name": "partial", "type": "f32", "sizes": ["multiprocessors", 64],
 //                "zeroed": true}], "launches": [{"module": 0, "kernel": "causal_forward", "grid":
 //                [{"ceildiv": […]}, 1, 1],
-//                              "threads": 128, "dynamic_shared_bytes": 65536,
+//                              "threads": 128, "dynamic_shared_bytes": 65536, "starts_early": false,
 //                              "arguments": [{"parameter": 0}, {"result": 0}, {"workspace": 0},
 //                                            {"expression": …, "type": "i32"},
 //                                            {"tensor_map": {"parameter": 0}, "box": [128, 64]}]}]}]}

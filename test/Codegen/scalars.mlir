@@ -103,6 +103,15 @@ gpu.module @functions {
     gpu.return %5 : f16
   }
 
+  // So is a division; where nothing allows it, it is exact.
+  // CHECK-LABEL: float division(
+  // CHECK-NEXT:    return divide_approx(a, b) / b;
+  gpu.func @division(%a: f32, %b: f32) -> f32 {
+    %0 = arith.divf %a, %b fastmath<afn> : f32
+    %1 = arith.divf %0, %b : f32
+    gpu.return %1 : f32
+  }
+
   // maximumf propagates NaN, maxnumf does not.
   // CHECK-LABEL: float extrema(
   // CHECK-NEXT:    return maximum(a, maximum_number(a, b));

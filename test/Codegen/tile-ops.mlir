@@ -127,4 +127,16 @@ gpu.module @kernels {
     memref.atomic_rmw addf %one, %d_bias[%c0] : (f32, memref<8xf32>) -> f32
     gpu.return
   }
+
+  // CHECK-LABEL: places(
+  // CHECK:      const Divisor by_rows(rows);
+  // CHECK-NEXT: const int head = by_rows.divide(block);
+  gpu.func @places(%heads: memref<?xindex>, %rows: index) kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 4>} {
+    %block = gpu.block_id x
+    %c0 = arith.constant 0 : index
+    %by_rows = attn_tile.divisor %rows : !attn_tile.divisor
+    %head = attn_tile.divide %block by %by_rows : !attn_tile.divisor
+    memref.store %head, %heads[%c0] : memref<?xindex>
+    gpu.return
+  }
 }

@@ -1,6 +1,9 @@
 // RUN: attn-opt %s --attn-set-target=arch=sm_90a --attn-plan=short-lengths=true | FileCheck %s
 // RUN: attn-opt %s --attn-set-target=arch=sm_90a --attn-plan | FileCheck %s --check-prefix=ANY
 // RUN: attn-opt %s --attn-set-target=arch=sm_90a --attn-plan="short-lengths=true block-m=192" | FileCheck %s --check-prefix=GIVEN
+// RUN: not attn-translate %s --attn-to-cuda --arch=sm_80 --short-lengths 2>&1 | FileCheck %s --check-prefix=NONE
+
+// NONE: error: is lowered in no way of its own for short_lengths; print it without that option
 
 // Few queries under a mask have a tile of their own, where another one is faster for many.
 
