@@ -48,8 +48,11 @@ FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
       own.splitKv = kind == Kind::splitKv || kind == Kind::fewRows;
       own.fewRows = kind == Kind::fewRows;
       // What calls of the other kinds take.
-      if (options.aligned && own.family == "hopper" && (!own.aligned || own.splitKv))
-        own.family = "auto";
+      if (options.aligned && (!own.aligned || own.splitKv)) {
+        own.tile.clear();
+        if (own.family == "hopper")
+          own.family = "auto";
+      }
       buildCudaPipeline(pm, own);
     }
     buildEmissionPipeline(pm);

@@ -5,45 +5,47 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/ChooseSchedule.h"
+#include "passes/MeasuredSchedules.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace attn;
 
-namespace {
-struct Tile {
-  int64_t blockM, blockN, warps, blocksPerMultiprocessor, stages, keyWarps = 1;
-};
-} // namespace
-
-/// In the order of their speed where they fit, as measured on an H200. Those with more warps than 16 rows
-/// each divide the columns, too: many columns have more accumulators than the registers of a warp hold.
-static constexpr Tile kForwardTiles[] = {
+/// In the order of their usual speed where they fit, as measured on an H200. Those with more warps than 16
+/// rows each divide the columns, too: many columns have more accumulators than the registers of a warp hold.
+static constexpr GpuTile kForwardTiles[] = {
     {128, 128, 4, 2, 1}, {128, 64, 4, 2, 1}, {128, 32, 4, 2, 1}, {64, 64, 4, 2, 1}, {128, 64, 8, 1, 1},
     {64, 64, 4, 1, 1},   {128, 32, 8, 1, 1}, {64, 32, 4, 1, 1},  {64, 16, 4, 1, 1}, {32, 16, 2, 1, 1},
     {64, 64, 8, 1, 1},   {64, 32, 8, 1, 1},  {32, 32, 4, 1, 1},  {32, 16, 4, 1, 1}, {16, 16, 2, 1, 1}};
 /// Before these where the keys are computed in parts: copies of many small blocks are in flight at once, and
 /// few rows of a tile are empty.
-static constexpr Tile kSplitTiles[] = {{64, 64, 4, 3, 1}, {64, 64, 4, 2, 1}};
+static constexpr GpuTile kSplitTiles[] = {{64, 64, 4, 3, 1}, {64, 64, 4, 2, 1}};
 /// Before those where a tile is to have few rows: each warp streams keys of its own, and the next ones are
 /// always on their way.
-static constexpr Tile kFewRowsTiles[] = {{16, 32, 4, 3, 2, 4},
-                                         {16, 32, 4, 2, 2, 4},
-                                         {16, 32, 4, 1, 2, 4},
-                                         {16, 16, 4, 1, 2, 4},
-                                         {16, 16, 2, 1, 2, 2}};
+static constexpr GpuTile kFewRowsTiles[] = {{16, 32, 4, 3, 2, 4},
+                                            {16, 32, 4, 2, 2, 4},
+                                            {16, 32, 4, 1, 2, 4},
+                                            {16, 16, 4, 1, 2, 4},
+                                            {16, 16, 2, 1, 2, 2}};
 /// The resident block is of keys, the streamed one of queries.
-static constexpr Tile kFusedTiles[] = {{64, 128, 4, 2, 2}, {64, 128, 8, 1, 2}, {64, 64, 4, 2, 1},
-                                       {64, 64, 8, 1, 2},  {64, 64, 8, 1, 1},  {32, 64, 8, 1, 1},
-                                       {32, 32, 4, 1, 1},  {16, 32, 2, 1, 1},  {16, 16, 2, 1, 1}};
+static constexpr GpuTile kFusedTiles[] = {{64, 128, 4, 2, 2}, {64, 128, 8, 1, 2}, {64, 64, 4, 2, 1},
+                                          {64, 64, 8, 1, 2},  {64, 64, 8, 1, 1},  {32, 64, 8, 1, 1},
+                                          {32, 32, 4, 1, 1},  {16, 32, 2, 1, 1},  {16, 16, 2, 1, 1}};
 /// The same the other way round, for dq.
-static constexpr Tile kQueryTiles[] = {{128, 64, 8, 1, 2}, {64, 64, 4, 2, 1}, {64, 64, 4, 1, 2},
-                                       {64, 64, 4, 1, 1},  {64, 32, 4, 1, 1}, {32, 32, 4, 1, 1},
-                                       {32, 16, 2, 1, 1},  {16, 32, 2, 1, 1}, {16, 16, 2, 1, 1}};
+static constexpr GpuTile kQueryTiles[] = {{128, 64, 8, 1, 2}, {64, 64, 4, 2, 1}, {64, 64, 4, 1, 2},
+                                          {64, 64, 4, 1, 1},  {64, 32, 4, 1, 1}, {32, 32, 4, 1, 1},
+                                          {32, 16, 2, 1, 1},  {16, 32, 2, 1, 1}, {16, 16, 2, 1, 1}};
 
-static ArrayRef<Tile> getTiles(KernelKind kind) {
+bool GpuTile::operator==(const GpuTile &other) const {
+  auto tie = [](const GpuTile &tile) {
+    return std::tie(tile.blockM, tile.blockN, tile.warps, tile.blocksPerMultiprocessor, tile.stages,
+                    tile.keyWarps);
+  };
+  return tie(*this) == tie(other);
+}
+
+static ArrayRef<GpuTile> getTiles(KernelKind kind) {
   switch (kind) {
   case KernelKind::forward:
     return kForwardTiles;
@@ -68,7 +70,7 @@ static WarpGrid divide(int64_t rows, int64_t columns, int64_t warps, unsigned el
   return {warpRows, warps / warpRows};
 }
 
-static WarpGrids getWarpGrids(KernelKind kind, unsigned elementBits, const Tile &tile) {
+static WarpGrids getWarpGrids(KernelKind kind, unsigned elementBits, const GpuTile &tile) {
   if (tile.keyWarps > 1)
     return {{1, 1}, {1, 1}, tile.keyWarps};
   // The softmax of a row stays in one warp if it can. A backward has no reductions, and with two warp columns
@@ -82,7 +84,7 @@ static WarpGrids getWarpGrids(KernelKind kind, unsigned elementBits, const Tile 
           divide(tile.blockN, tile.blockN, tile.warps, elementBits)};
 }
 
-static Tile getTile(ScheduleAttr schedule) {
+static GpuTile getTile(ScheduleAttr schedule) {
   return {schedule.getBlockM(), schedule.getBlockN(),
           schedule.getWarps(),  schedule.getBlocksPerMultiprocessor(),
           schedule.getStages(), schedule.getKeyWarps()};
@@ -122,7 +124,7 @@ PaddedDims attn::padDims(KernelKind kind, int64_t headDim, int64_t valueDim, uns
 }
 
 /// Shared memory of a block, and registers that a thread holds accumulators in.
-static std::pair<int64_t, int64_t> measure(const ShapeClass &shape, const Tile &tile) {
+static std::pair<int64_t, int64_t> measure(const ShapeClass &shape, const GpuTile &tile) {
   WarpGrids grids = ::getWarpGrids(shape.kind, shape.elementBits, tile);
   auto [d, c] = padDims(shape.kind, shape.headDim, shape.valueDim, shape.elementBits, grids);
   int64_t m = tile.blockM, n = tile.blockN, threads = 32 * tile.warps, bytes = shape.elementBits / 8;
@@ -139,6 +141,74 @@ static std::pair<int64_t, int64_t> measure(const ShapeClass &shape, const Tile &
   // The scores are dead where the gradient of the queries is computed.
   return {bytes * ((tile.stages * m + n) * (d + c) + 2 * m * n),
           (n * (d + c) + m * std::max(n, d)) / threads};
+}
+
+/// A tile of the portable family, with the reason why it cannot be; none where warps cannot divide it.
+static std::optional<ScheduleCandidate> makeCandidate(const ShapeClass &shape, TargetAttr target,
+                                                      const ScheduleOverrides &overrides,
+                                                      const GpuTile &tile) {
+  if (tile.blockM < 1 || tile.blockM % 16 != 0 || tile.blockN < 1 || tile.blockN % 16 != 0)
+    return std::nullopt;
+  // A warp has whole products: 16 rows, and 16 columns, or 8 of those of f32.
+  WarpGrids grids = ::getWarpGrids(shape.kind, shape.elementBits, tile);
+  // The output of a warp has the room of its values in the end.
+  if (tile.keyWarps > 1 && 4 * tile.blockM > tile.stages * tile.blockN * (shape.elementBits / 8))
+    return std::nullopt;
+  if (tile.blockM % (16 * grids.queries.rows) != 0 ||
+      grids.queries.rows * grids.queries.columns * grids.keyWarps != tile.warps ||
+      (shape.kind != KernelKind::forward && tile.blockN % (16 * grids.keys.rows) != 0) ||
+      tile.blockN % (getProductColumns(shape.elementBits) * grids.queries.columns) != 0)
+    return std::nullopt;
+  auto [shared, registers] = measure(shape, tile);
+  ScheduleCandidate candidate{tile.blockM, tile.blockN, shared, shared,
+                              overrides.getListsRejection(tile.blockM, tile.blockN)};
+  candidate.warps = tile.warps;
+  candidate.blocksPerMultiprocessor = tile.blocksPerMultiprocessor;
+  candidate.accumulatorRegisters = registers;
+  candidate.stages = tile.stages;
+  candidate.keyWarps = tile.keyWarps;
+  int64_t limit = target.getMaxSharedMemory() / tile.blocksPerMultiprocessor;
+  if (!candidate.rejection.empty())
+    return candidate;
+  if (shared > limit)
+    candidate.rejection =
+        llvm::formatv("{0} bytes of shared memory exceed {1}, those of a block of which {2} "
+                      "share a multiprocessor",
+                      shared, limit, tile.blocksPerMultiprocessor);
+  else if (registers > kMaxAccumulatorRegisters)
+    candidate.rejection = llvm::formatv("{0} registers of accumulators a thread exceed {1}", registers,
+                                        kMaxAccumulatorRegisters);
+  return candidate;
+}
+
+SmallVector<ScheduleCandidate> attn::listGpuCandidates(const ShapeClass &shape, TargetAttr target,
+                                                       const ScheduleOverrides &overrides,
+                                                       ScheduleFamily family, bool bothMaxima) {
+  SmallVector<ScheduleCandidate> candidates;
+  auto add = [&](std::optional<ScheduleCandidate> candidate) {
+    if (candidate)
+      candidates.push_back(*candidate);
+  };
+  if (family == ScheduleFamily::hopper) {
+    ScheduleOverrides exact = overrides;
+    exact.exactMaximum = true;
+    for (int64_t blockM : {128, 192})
+      for (int64_t blockN = 48; blockN <= 256; blockN += 16) {
+        add(makeHopperCandidate(shape, target, overrides, blockM, blockN));
+        if (bothMaxima && !overrides.exactMaximum)
+          add(makeHopperCandidate(shape, target, exact, blockM, blockN));
+      }
+    return candidates;
+  }
+  bool isForward = shape.kind == KernelKind::forward;
+  for (int64_t blockM : {32, 64, 128})
+    for (int64_t blockN : {32, 64, 128})
+      for (int64_t warps : {4, 8})
+        for (int64_t blocks : {1, 2, 3})
+          for (int64_t stages : {1, 2})
+            if (!isForward || stages == 1) // it has a single one
+              add(makeCandidate(shape, target, overrides, {blockM, blockN, warps, blocks, stages}));
+  return candidates;
 }
 
 FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnostic()> emitError,
@@ -163,49 +233,34 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
                                                        : StringRef(choice.candidates.back().rejection))
                        << "; compile with family = auto or portable";
   bool mismatches = false;
-  SmallVector<Tile> tiles(getTiles(shape.kind));
+  SmallVector<GpuTile> tiles(getTiles(shape.kind));
+  bool isOrdinary = !overrides.splitsKeys && !overrides.maxBlockN;
+  const MeasuredSchedule *measured =
+      isOrdinary ? findMeasured(shape, target, overrides, ScheduleFamily::portable, choice.ruleReason)
+                 : nullptr;
+  if (measured)
+    tiles.insert(tiles.begin(), measured->best.tile);
   if (isForward && overrides.splitsKeys)
     tiles.insert(tiles.begin(), std::begin(kSplitTiles), std::end(kSplitTiles));
   if (isForward && overrides.hasFewRows && shape.elementBits == 16)
     tiles.insert(tiles.begin(), std::begin(kFewRowsTiles), std::end(kFewRowsTiles));
-  for (Tile tile : tiles) {
+  if (overrides.tile)
+    tiles.assign(1, *overrides.tile);
+  for (GpuTile tile : tiles) {
     if (overrides.blockM)
       tile.blockM = overrides.blockM;
     if (overrides.blockN)
       tile.blockN = overrides.blockN;
     if (overrides.maxBlockN && tile.blockN > overrides.maxBlockN)
       continue;
-    if (tile.blockM < 1 || tile.blockM % 16 != 0 || tile.blockN < 1 || tile.blockN % 16 != 0)
+    std::optional<ScheduleCandidate> candidate = makeCandidate(shape, target, overrides, tile);
+    if (!candidate)
       continue;
-    // A warp has whole products: 16 rows, and 16 columns, or 8 of those of f32.
-    WarpGrids grids = ::getWarpGrids(shape.kind, shape.elementBits, tile);
-    // The output of a warp has the room of its values in the end.
-    if (tile.keyWarps > 1 && 4 * tile.blockM > tile.stages * tile.blockN * (shape.elementBits / 8))
-      continue;
-    if (tile.blockM % (16 * grids.queries.rows) != 0 ||
-        grids.queries.rows * grids.queries.columns * grids.keyWarps != tile.warps ||
-        (!isForward && tile.blockN % (16 * grids.keys.rows) != 0) ||
-        tile.blockN % (getProductColumns(shape.elementBits) * grids.queries.columns) != 0)
-      continue;
-    auto [shared, registers] = measure(shape, tile);
-    ScheduleCandidate candidate{tile.blockM, tile.blockN, shared, shared,
-                                overrides.getListsRejection(tile.blockM, tile.blockN)};
-    candidate.warps = tile.warps;
-    candidate.blocksPerMultiprocessor = tile.blocksPerMultiprocessor;
-    candidate.accumulatorRegisters = registers;
-    int64_t limit = target.getMaxSharedMemory() / tile.blocksPerMultiprocessor;
-    if (!candidate.rejection.empty())
-      mismatches = true;
-    else if (shared > limit)
-      candidate.rejection =
-          llvm::formatv("{0} bytes of shared memory exceed {1}, those of a block of which {2} "
-                        "share a multiprocessor",
-                        shared, limit, tile.blocksPerMultiprocessor);
-    else if (registers > kMaxAccumulatorRegisters)
-      candidate.rejection = llvm::formatv("{0} registers of accumulators a thread exceed {1}", registers,
-                                          kMaxAccumulatorRegisters);
-    choice.candidates.push_back(candidate);
-    if (!candidate.rejection.empty())
+    mismatches |= !overrides.getListsRejection(tile.blockM, tile.blockN).empty();
+    if (measured && tile == measured->best.tile)
+      candidate->evidence = measured->getSummary();
+    choice.candidates.push_back(*candidate);
+    if (!candidate->rejection.empty())
       continue;
     choice.schedule = ScheduleAttr::getChecked(
         emitError, target.getContext(), tile.blockM, tile.blockN, overrides.order, /*kv_splits=*/int64_t{1},

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialect/AttnTileDialect.h"
-#include "passes/ChooseSchedule.h"
+#include "passes/MeasuredSchedules.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -14,14 +14,9 @@ using namespace mlir;
 using namespace attn;
 using llvm::formatv;
 
-namespace {
-struct HopperTile {
-  int64_t blockM, blockN;
-};
-} // namespace
-
-/// In the order of their speed where they fit. A consumer warpgroup has 64 queries.
-static constexpr HopperTile kTiles[] = {{192, 128}, {128, 128}, {128, 112}, {128, 96}, {128, 80}, {128, 64}};
+/// Queries and keys, in the order of their usual speed where they fit. A consumer warpgroup has 64 queries.
+static constexpr std::pair<int64_t, int64_t> kTiles[] = {{192, 128}, {128, 128}, {128, 112},
+                                                         {128, 96},  {128, 80},  {128, 64}};
 
 /// Tiles of keys and of values that are loaded ahead.
 static constexpr int64_t kStages = 2;
@@ -37,19 +32,20 @@ int64_t attn::getHopperConsumers(ScheduleAttr schedule) { return schedule.getWar
 /// Bytes of a tile in panels of 64 columns.
 static int64_t getPanelBytes(int64_t rows, int64_t columns) { return rows * llvm::alignTo(columns, 64) * 2; }
 
-static int64_t getSharedBytes(const HopperTile &tile, int64_t headDim, int64_t valueDim,
+static int64_t getSharedBytes(int64_t blockM, int64_t blockN, int64_t headDim, int64_t valueDim,
                               int64_t queryStages) {
   constexpr int64_t slotBarriers = 16;
-  return queryStages * (getPanelBytes(tile.blockM, headDim) + slotBarriers) +
-         kStages *
-             (getPanelBytes(tile.blockN, headDim) + getPanelBytes(tile.blockN, valueDim) + 2 * slotBarriers) +
+  return queryStages * (getPanelBytes(blockM, headDim) + slotBarriers) +
+         kStages * (getPanelBytes(blockN, headDim) + getPanelBytes(blockN, valueDim) + 2 * slotBarriers) +
          tile::WorkQueueType::kBytes;
 }
 
 int64_t attn::getHopperQueryStages(ScheduleAttr schedule, int64_t headDim, int64_t valueDim,
                                    TargetAttr target) {
-  HopperTile tile{schedule.getBlockM(), schedule.getBlockN()};
-  return getSharedBytes(tile, headDim, valueDim, 2) <= target.getMaxSharedMemory() ? 2 : 1;
+  return getSharedBytes(schedule.getBlockM(), schedule.getBlockN(), headDim, valueDim, 2) <=
+                 target.getMaxSharedMemory()
+             ? 2
+             : 1;
 }
 
 std::string attn::getHopperRejection(const ShapeClass &shape, TargetAttr target,
@@ -69,49 +65,75 @@ std::string attn::getHopperRejection(const ShapeClass &shape, TargetAttr target,
   return "";
 }
 
+std::optional<ScheduleCandidate> attn::makeHopperCandidate(const ShapeClass &shape, TargetAttr target,
+                                                           const ScheduleOverrides &overrides, int64_t blockM,
+                                                           int64_t blockN) {
+  bool isTile =
+      blockM % 64 == 0 && blockM >= 128 && blockM <= 192 && blockN % 16 == 0 && blockN >= 16 && blockN <= 256;
+  if (!isTile)
+    return std::nullopt;
+  int64_t d = llvm::alignTo(shape.headDim, 16), c = llvm::alignTo(shape.valueDim, 16);
+  int64_t consumers = blockM / 64;
+  int64_t shared = getSharedBytes(blockM, blockN, d, c, 2);
+  if (shared > target.getMaxSharedMemory())
+    shared = getSharedBytes(blockM, blockN, d, c, 1);
+  // Of a thread: scores, the same as probabilities of 16 bits, and the output.
+  int64_t registers = blockN / 2 + blockN / 4 + c / 2;
+  ScheduleCandidate candidate{blockM, blockN, shared, shared, overrides.getListsRejection(blockM, blockN)};
+  candidate.warps = 4 * (consumers + 1);
+  candidate.blocksPerMultiprocessor = 1;
+  candidate.accumulatorRegisters = registers;
+  candidate.stages = kStages;
+  candidate.family = ScheduleFamily::hopper;
+  candidate.exactMaximum = overrides.exactMaximum;
+  int64_t limit = getHopperRegisters(consumers).accumulators;
+  if (!candidate.rejection.empty())
+    return candidate;
+  if (shared > target.getMaxSharedMemory())
+    candidate.rejection =
+        formatv("{0} bytes of shared memory exceed {1}", shared, target.getMaxSharedMemory());
+  else if (registers > limit)
+    candidate.rejection =
+        formatv("{0} registers of accumulators and probabilities a thread exceed {1}", registers, limit);
+  return candidate;
+}
+
 bool attn::chooseHopperSchedule(const ShapeClass &shape, TargetAttr target,
                                 const ScheduleOverrides &overrides, ScheduleChoice &choice) {
-  int64_t d = llvm::alignTo(shape.headDim, 16), c = llvm::alignTo(shape.valueDim, 16);
-  for (HopperTile tile : kTiles) {
-    if (overrides.shortLengths && shape.isMasked && tile.blockM > 128)
-      continue;
-    if (overrides.blockM)
-      tile.blockM = overrides.blockM;
-    if (overrides.blockN)
-      tile.blockN = overrides.blockN;
-    bool isTile = tile.blockM % 64 == 0 && tile.blockM >= 128 && tile.blockM <= 192 &&
-                  tile.blockN % 16 == 0 && tile.blockN >= 16 && tile.blockN <= 256;
-    if (!isTile)
-      continue;
-    int64_t consumers = tile.blockM / 64;
-    int64_t shared = getSharedBytes(tile, d, c, 2);
-    if (shared > target.getMaxSharedMemory())
-      shared = getSharedBytes(tile, d, c, 1);
-    // Of a thread: scores, the same as probabilities of 16 bits, and the output.
-    int64_t registers = tile.blockN / 2 + tile.blockN / 4 + c / 2;
-    ScheduleCandidate candidate{tile.blockM, tile.blockN, shared, shared, ""};
-    candidate.warps = 4 * (consumers + 1);
-    candidate.blocksPerMultiprocessor = 1;
-    candidate.accumulatorRegisters = registers;
-    candidate.family = ScheduleFamily::hopper;
-    int64_t limit = getHopperRegisters(consumers).accumulators;
-    if (std::string mismatch = overrides.getListsRejection(tile.blockM, tile.blockN); !mismatch.empty())
-      candidate.rejection = std::move(mismatch);
-    else if (shared > target.getMaxSharedMemory())
-      candidate.rejection =
-          formatv("{0} bytes of shared memory exceed {1}", shared, target.getMaxSharedMemory());
-    else if (registers > limit)
-      candidate.rejection =
-          formatv("{0} registers of accumulators and probabilities a thread exceed {1}", registers, limit);
-    choice.candidates.push_back(candidate);
-    if (!candidate.rejection.empty())
-      continue;
-    choice.schedule = ScheduleAttr::get(target.getContext(), tile.blockM, tile.blockN, overrides.order,
-                                        /*kv_splits=*/1, /*vector_length=*/1, /*register_rows=*/1,
-                                        /*register_vectors=*/1, candidate.warps,
-                                        /*blocks_per_multiprocessor=*/1, kStages, ScheduleFamily::hopper,
-                                        /*fixed_maximum=*/!overrides.exactMaximum, /*key_warps=*/1);
+  auto take = [&](int64_t blockM, int64_t blockN, const MeasuredSchedule *measured) {
+    std::optional<ScheduleCandidate> candidate =
+        makeHopperCandidate(shape, target, overrides, blockM, blockN);
+    if (!candidate)
+      return false;
+    if (overrides.tile && !(candidate->getTile() == *overrides.tile))
+      candidate->rejection =
+          formatv("expected {0} warps, 1 block a multiprocessor and {1} stages of a tile of {2} x {3}",
+                  candidate->warps, kStages, blockM, blockN);
+    if (measured) {
+      candidate->exactMaximum |= measured->best.exactMaximum;
+      candidate->evidence = measured->getSummary();
+    }
+    choice.candidates.push_back(*candidate);
+    if (!candidate->rejection.empty())
+      return false;
+    choice.schedule = ScheduleAttr::get(
+        target.getContext(), blockM, blockN, overrides.order, /*kv_splits=*/1, /*vector_length=*/1,
+        /*register_rows=*/1, /*register_vectors=*/1, candidate->warps, /*blocks_per_multiprocessor=*/1,
+        kStages, ScheduleFamily::hopper, /*fixed_maximum=*/!candidate->exactMaximum, /*key_warps=*/1);
     return true;
+  };
+  if (overrides.tile)
+    return take(overrides.tile->blockM, overrides.tile->blockN, nullptr);
+  if (const MeasuredSchedule *measured =
+          findMeasured(shape, target, overrides, ScheduleFamily::hopper, choice.ruleReason))
+    if (take(measured->best.tile.blockM, measured->best.tile.blockN, measured))
+      return true;
+  for (auto [blockM, blockN] : kTiles) {
+    if (overrides.shortLengths && shape.isMasked() && blockM > 128)
+      continue;
+    if (take(overrides.blockM ? overrides.blockM : blockM, overrides.blockN ? overrides.blockN : blockN,
+             nullptr))
+      return true;
   }
   return false;
 }

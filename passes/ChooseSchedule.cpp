@@ -6,12 +6,46 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/ChooseSchedule.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace attn;
+
+static MaskClass classifyMask(AttentionOpInterface op) {
+  if (op.getMask().empty())
+    return MaskClass::none;
+  if (op.getBlockLists())
+    return MaskClass::listed;
+  int comparisons = 0;
+  op.getMask().walk([&](Operation *inner) {
+    comparisons += isa<arith::CmpIOp, arith::CmpFOp>(inner) ? 1 : isa<tensor::ExtractOp>(inner) ? 2 : 0;
+  });
+  return comparisons == 1 ? MaskClass::comparison : MaskClass::formula;
+}
+
+static ScoreClass classifyScore(Region &score) {
+  if (score.empty())
+    return ScoreClass::none;
+  llvm::DenseSet<Value> ofPairs{score.getArgument(ScoreArgs::score), score.getArgument(ScoreArgs::key)};
+  auto result = ScoreClass::arithmetic;
+  score.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (llvm::none_of(op->getOperands(), [&](Value operand) { return ofPairs.contains(operand); }))
+      return;
+    // With the results of the conditionals around it.
+    for (Operation *user = op; score.isAncestor(user->getParentRegion()); user = user->getParentOp())
+      ofPairs.insert_range(user->getResults());
+    bool isFunction = isa_and_present<math::MathDialect>(op->getDialect()) &&
+                      !isa<math::FmaOp, math::AbsFOp, math::CopySignOp>(op);
+    if (isFunction || isa<arith::DivFOp, arith::RemFOp>(op))
+      result = ScoreClass::functions;
+  });
+  return result;
+}
 
 ShapeClass ShapeClass::get(AttentionOpInterface op, KernelKind kind) {
   auto known = [](int64_t size) {
@@ -28,7 +62,8 @@ ShapeClass ShapeClass::get(AttentionOpInterface op, KernelKind kind) {
                    {},
                    {},
                    {},
-                   !op.getMask().empty()};
+                   classifyMask(op),
+                   classifyScore(op.getScore())};
   int64_t product;
   if (known(query[0]) && known(heads[1]) && !llvm::MulOverflow(query[0], heads[1], product))
     shape.batchTimesHeads = product;

@@ -13,6 +13,13 @@
 #include <string>
 
 namespace attn {
+struct MeasuredSchedule;
+
+/// How a mask is described: not at all, by one comparison (causal), by a formula, or by block lists, too.
+enum class MaskClass { none, comparison, formula, listed };
+/// What is computed of each score, beside what depends on its row alone: nothing, arithmetic, or also
+/// functions and divisions.
+enum class ScoreClass { none, arithmetic, functions };
 
 /// What the choice depends on. Lengths that are not static are unknown.
 struct ShapeClass {
@@ -20,10 +27,22 @@ struct ShapeClass {
   int64_t headDim, valueDim;
   unsigned computeBits, elementBits;
   std::optional<int64_t> batchTimesHeads, qLen, kvLen;
-  bool isMasked = false;
+  MaskClass mask = MaskClass::none;
+  ScoreClass score = ScoreClass::none;
 
+  bool isMasked() const { return mask != MaskClass::none; }
   static ShapeClass get(AttentionOpInterface op, KernelKind kind);
 };
+
+/// How a kernel of a GPU divides its work.
+struct GpuTile {
+  int64_t blockM, blockN, warps, blocksPerMultiprocessor, stages, keyWarps = 1;
+
+  bool operator==(const GpuTile &other) const;
+};
+
+/// What `attn-bench --tune` measured (MeasuredSchedules.h).
+llvm::ArrayRef<MeasuredSchedule> getMeasuredSchedules();
 
 /// Numbers given by hand; 0 leaves the choice open.
 struct ScheduleOverrides {
@@ -45,6 +64,10 @@ struct ScheduleOverrides {
   std::optional<ScheduleFamily> family;
   /// For the hopper family: probabilities are relative to the true maximum of their row.
   bool exactMaximum = false;
+  /// For a GPU: the only tile that is considered; the family is given, too.
+  std::optional<GpuTile> tile;
+  /// What is preferred to the rule, which lists tiles in the order of their usual speed.
+  llvm::ArrayRef<MeasuredSchedule> measured = getMeasuredSchedules();
 
   void setLists(AttentionOpInterface op);
   /// Why a tile does not go with the block lists; empty where it does.
@@ -64,8 +87,13 @@ struct ScheduleCandidate {
   /// Why it lost; empty for the one chosen.
   std::string rejection;
   /// Of a GPU: the rest of the tile, and registers that a thread holds accumulators in.
-  int64_t warps = 0, blocksPerMultiprocessor = 0, accumulatorRegisters = 0;
+  int64_t warps = 0, blocksPerMultiprocessor = 0, accumulatorRegisters = 0, stages = 1, keyWarps = 1;
   ScheduleFamily family = ScheduleFamily::portable;
+  bool exactMaximum = false;
+  /// "742.1 TFLOP/s against 701.3 of …" where it was measured to be the best.
+  std::string evidence = "";
+
+  GpuTile getTile() const { return {blockM, blockN, warps, blocksPerMultiprocessor, stages, keyWarps}; }
 };
 
 struct ScheduleChoice {
@@ -74,6 +102,8 @@ struct ScheduleChoice {
   llvm::SmallVector<ScheduleCandidate> candidates;
   /// Why no tile of the hopper family was considered on a GPU that has it, where the family was left open.
   std::string hopperRejection;
+  /// Why the choice is the rule's on a GPU; empty where it was measured, or given by hand.
+  std::string ruleReason;
 };
 
 /// Chooses for a CPU target, as a pure function of its arguments: the largest tile whose hot part stays in
@@ -88,15 +118,26 @@ llvm::FailureOr<ScheduleChoice> chooseSchedule(llvm::function_ref<mlir::InFlight
 /// addresses.
 inline constexpr int64_t kMaxAccumulatorRegisters = 208;
 
-/// The same for a GPU target: the first of a list of tiles, in the order of their measured speed, whose
-/// shared memory and registers fit; those of the hopper family before those of the portable one.
+/// The same for a GPU target: the tile that was measured to be the best for this class, or else the first of
+/// a list of tiles, in the order of their usual speed, whose shared memory and registers fit; those of the
+/// hopper family before those of the portable one.
 llvm::FailureOr<ScheduleChoice> chooseGpuSchedule(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
                                                   const ShapeClass &shape, TargetAttr target,
                                                   const ScheduleOverrides &overrides);
 
+/// All tiles of a family that are worth comparing, with the reason why where one cannot be; the same checks
+/// as those of the choice. For the hopper family with `bothMaxima` each also with an exact maximum.
+llvm::SmallVector<ScheduleCandidate> listGpuCandidates(const ShapeClass &shape, TargetAttr target,
+                                                       const ScheduleOverrides &overrides,
+                                                       ScheduleFamily family, bool bothMaxima);
+
 /// Why an attention cannot be computed by the hopper family; empty where it can.
 std::string getHopperRejection(const ShapeClass &shape, TargetAttr target,
                                const ScheduleOverrides &overrides);
+/// A tile of the hopper family, with the reason why it cannot be; none where it makes no sense.
+std::optional<ScheduleCandidate> makeHopperCandidate(const ShapeClass &shape, TargetAttr target,
+                                                     const ScheduleOverrides &overrides, int64_t blockM,
+                                                     int64_t blockN);
 /// Adds the candidates of the hopper family, and chooses one if it can.
 bool chooseHopperSchedule(const ShapeClass &shape, TargetAttr target, const ScheduleOverrides &overrides,
                           ScheduleChoice &choice);

@@ -182,6 +182,8 @@ def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
            "Instructions of GPU kernels: portable, hopper, or auto for the fastest that can be">,
     Option<"exactMaximum", "exact-maximum", "bool", "false",
            "Hopper family: probabilities are relative to the true maximum of their row">,
+    ListOption<"tile", "tile", "int64_t",
+               "The tile of the given family in full: block_m, block_n, warps, blocks_per_multiprocessor, stages">,
     Option<"aligned", "aligned", "bool", "true", "For a GPU: bases and strides are multiples of 16 bytes">,
     Option<"tf32", "tf32", "bool", "false", "Matrix products of f32 tensors round their operands to tf32 (GPU)">,
     Option<"deterministic", "deterministic", "bool", "false", "Gradients are the same bit by bit from run to run">];

@@ -68,6 +68,7 @@ void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &optio
   plan.shortLengths = gpu.shortLengths;
   plan.family = gpu.family;
   plan.exactMaximum = gpu.exactMaximum;
+  plan.tile = gpu.tile;
   plan.aligned = gpu.aligned;
   plan.tf32 = options.tf32;
   plan.deterministic = options.deterministic;
@@ -150,6 +151,7 @@ void attn::buildCudaPipeline(OpPassManager &pm, const CudaPipelineOptions &optio
   gpu.aligned = options.aligned;
   gpu.exactMaximum = options.exactMaximum;
   gpu.family = options.family;
+  llvm::append_range(gpu.tile, options.tile);
   buildPlanPipeline(pm, options, gpu);
   LowerOnlineToTilePassOptions lowering;
   lowering.aligned = options.aligned;

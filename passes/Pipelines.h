@@ -53,6 +53,9 @@ struct CudaPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<Cuda
   Option<bool> exactMaximum{*this, "exact-maximum",
                             llvm::cl::desc("Probabilities are relative to the true maximum of their row"),
                             llvm::cl::init(false)};
+  ListOption<int64_t> tile{*this, "tile",
+                           llvm::cl::desc("The tile of the given family in full: block_m, block_n, warps, "
+                                          "blocks_per_multiprocessor, stages")};
   Option<bool> splitKv{*this, "split-kv",
                        llvm::cl::desc("Forward: for few queries and long keys, in parts of a number that "
                                       "follows from the sizes of a call (with kv-splits=0)"),
@@ -72,6 +75,7 @@ struct CudaPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<Cuda
 struct GpuPlanOptions {
   bool splitByLengths = false, fewRows = false, shortLengths = false, aligned = true, exactMaximum = false;
   std::string family = "auto";
+  llvm::SmallVector<int64_t> tile;
 };
 
 /// From attn operations to planned ones: `attn.online_attention` and `attn.merge`. With `splitByLengths`, for

@@ -62,6 +62,14 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   overrides.shortLengths = shortLengths && kind == KernelKind::forward;
   overrides.aligned = aligned;
   overrides.family = symbolizeScheduleFamily(family);
+  if (!tile.empty()) {
+    bool isGpuTile = target.isGpu() && overrides.family && tile.size() == 5;
+    if (!isGpuTile)
+      return op->emitOpError("expected the tile of GPU kernels as block_m, block_n, warps, "
+                             "blocks_per_multiprocessor and stages, with family = hopper or portable, got ")
+             << tile.size() << " numbers with family = " << family;
+    overrides.tile = GpuTile{tile[0], tile[1], tile[2], tile[3], tile[4]};
+  }
   // The maximum of the first block would say nothing of the others.
   bool grows = op.getMask().empty() && !op.getScore().empty() && growsWithKey(op.getScore());
   overrides.exactMaximum = exactMaximum || grows;
@@ -87,12 +95,16 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
     remark::missed(op->getLoc(), named)
         << "the maximum is exact, not fixed" << remark::reason("scores may grow from key to key");
   for (const ScheduleCandidate &candidate : choice->candidates) {
-    auto tile = llvm::formatv("block_m = {0}, block_n = {1}", candidate.blockM, candidate.blockN).str();
-    if (candidate.rejection.empty())
-      remark::passed(op->getLoc(), named) << tile << remark::metric("hot_bytes", candidate.hotBytes)
-                                          << remark::metric("total_bytes", candidate.totalBytes);
-    else
-      remark::missed(op->getLoc(), named) << tile << remark::reason("{0}", candidate.rejection);
+    auto text = llvm::formatv("block_m = {0}, block_n = {1}", candidate.blockM, candidate.blockN).str();
+    if (candidate.rejection.empty()) {
+      auto chosen = remark::passed(op->getLoc(), named);
+      chosen << text << remark::metric("hot_bytes", candidate.hotBytes)
+             << remark::metric("total_bytes", candidate.totalBytes);
+      if (!candidate.evidence.empty())
+        chosen << remark::reason("measured: {0}", candidate.evidence);
+    } else {
+      remark::missed(op->getLoc(), named) << text << remark::reason("{0}", candidate.rejection);
+    }
   }
   return choice->schedule;
 }

@@ -38,6 +38,7 @@ inline const Stream explicitLegacyStream = reinterpret_cast<Stream>(0x1);
 inline const Stream perThreadStream = reinterpret_cast<Stream>(0x2);
 
 enum DeviceAttribute : int {
+  ClockKilohertz = 13,
   MultiprocessorCount = 16,
   L2CacheBytes = 38,
   ComputeCapabilityMajor = 75,

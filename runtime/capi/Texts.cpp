@@ -215,7 +215,8 @@ static void explainSchedule(llvm::raw_ostream &os, OnlineAttentionOp op, TargetA
     if (!candidate.rejection.empty())
       os << candidate.rejection << '\n';
     else if (target.isGpu())
-      os << candidate.hotBytes << " of " << target.getMaxSharedMemory() << " bytes of shared memory\n";
+      os << candidate.hotBytes << " of " << target.getMaxSharedMemory() << " bytes of shared memory"
+         << (candidate.evidence.empty() ? "" : "; measured: " + candidate.evidence) << '\n';
     else
       os << candidate.hotBytes << " bytes used in each step, half of the L2 cache is "
          << target.getL2Bytes() / 2 << '\n';

@@ -5,6 +5,7 @@
 // PORTABLE: {{^}}forward
 // PORTABLE-NEXT: query ?x16x?x128xbf16, here 2x16x1000x128
 // PORTABLE: schedule block_m = 128 queries, block_n = 64 keys, 4 warps, 1 stage
+// PORTABLE-NEXT: by rule not measured: portable forward of sm_90a, 16 bits, head_dim 128, value_dim 128, mask comparison, score none, long lengths
 // PORTABLE-NEXT: rejected 128 x 128, 4 warps, 2 blocks a multiprocessor: 256 registers of accumulators a thread exceed 208
 // Query 128 x 128, keys and values 64 x 128 of 2 bytes; scores 128 x 64 and out 128 x 128 over 128 threads.
 // PORTABLE-NEXT: chosen 128 x 64, 4 warps, 2 blocks a multiprocessor: 65536 of 116224 bytes of shared memory, 192 of 208 registers of accumulators a thread
@@ -32,6 +33,7 @@
 // The instructions that only this GPU has, unless others are asked for; and why not, where they do not go.
 // RUN: env ATTN_CACHE_DIR=%t.cache attn-run %s --entry=causal --explain --target=sm_90a --q-len=1000 --kv-len=1000 | FileCheck %s --check-prefix=HOPPER
 // HOPPER: schedule block_m = 128 queries, block_n = 128 keys, 12 warps, 2 stages, family hopper, fixed maximum
+// HOPPER-NEXT: by rule not measured: hopper forward of sm_90a, 16 bits, head_dim 128, value_dim 128, mask comparison, score none, long lengths
 // HOPPER-NEXT: rejected hopper 192 x 128, 16 warps, 1 block a multiprocessor: 160 registers of accumulators and probabilities a thread exceed 128
 // HOPPER-NEXT: chosen hopper 128 x 128, 12 warps, 1 block a multiprocessor: {{.*}} of 232448 bytes of shared memory, 160 of 204 registers of accumulators a thread
 // HOPPER: figures of the data sheet of H200 SXM{{$}}

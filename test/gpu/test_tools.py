@@ -75,6 +75,22 @@ def test_explain(module):
 
 
 @pytest.mark.alone
+def test_tune(tmp_path):
+    """The table has one entry a class, whose winner is one of the candidates, and other entries stay."""
+    path = tmp_path / "table.json"
+    options = ("--tune", "--n=512", "--d=64", "--repeats=3", f"--write={path}")
+    text = run("attn-bench", *options, "--mods=full")
+    assert "the present choice" in text and "chosen" in text and "differ" not in text, text
+    run("attn-bench", *options, "--mods=full,causal")
+    table = json.loads(path.read_text())
+    assert [entry["class"]["mask"] for entry in table] == ["none", "comparison"]
+    for entry in table:
+        timed = {tuple(each["tile"]): each for each in entry["candidates"] if "tflops" in each}
+        assert len(timed) > 1 and tuple(entry["best"]["tile"]) in timed
+        assert all(each["tflops"] > 1 for each in timed.values())
+
+
+@pytest.mark.alone
 def test_bench():
     options = ("--gpu", "--n=512,1024", "--causal", "--mods=full,window", "--backward", "--repeats=3")
     cases = json.loads(run("attn-bench", *options, "--benchmark_format=json"))["benchmarks"]

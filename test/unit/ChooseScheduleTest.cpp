@@ -29,7 +29,9 @@ protected:
 
   InFlightDiagnostic emitError() { return mlir::emitError(UnknownLoc::get(&context)); }
 
-  ScheduleChoice choose(const ShapeClass &shape, TargetAttr target, const ScheduleOverrides &overrides = {}) {
+  /// By rule; MeasuredSchedulesTest has what was measured.
+  ScheduleChoice choose(const ShapeClass &shape, TargetAttr target, ScheduleOverrides overrides = {}) {
+    overrides.measured = {};
     FailureOr<ScheduleChoice> choice = chooseSchedule([&] { return emitError(); }, shape, target, overrides);
     if (succeeded(choice))
       return *choice;
@@ -366,7 +368,7 @@ TEST_F(ChooseScheduleTest, TakesTheFastestHopperTileThatFits) {
   // Few queries under a mask have smaller tiles.
   overrides.shortLengths = true;
   EXPECT_EQ(choose(shape, gpu, overrides).schedule.getBlockM(), 192);
-  shape.isMasked = true;
+  shape.mask = MaskClass::comparison;
   EXPECT_EQ(choose(shape, gpu, overrides).schedule.getBlockM(), 128);
   overrides.shortLengths = false;
   EXPECT_EQ(choose(shape, gpu, overrides).schedule.getBlockM(), 192);

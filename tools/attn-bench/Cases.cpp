@@ -137,41 +137,57 @@ static void fillOperands(Inputs &inputs) {
   }
 }
 
-llvm::Expected<BenchRun> BenchRun::create(const EntryPoint &entry, InputRequest request,
-                                          const ProgramOptions &options, double flops) {
-  SizeResolver sizes(entry);
-  request.onlyShow = options.gpu.has_value();
+llvm::Expected<BenchTensors> BenchTensors::create(const EntryPoint &entry, SizeResolver &sizes,
+                                                  InputRequest request, bool forGpu) {
+  request.onlyShow = forGpu;
   llvm::Expected<Inputs> made = makeInputs(entry, sizes, request);
   if (!made)
     return made.takeError();
-  if (options.gpu)
+  if (forGpu)
     fillOperands(*made);
-  BenchRun run;
-  run.flops = flops;
-  run.onThisThread = options.getNumThreads() == 1;
-  run.computeType = entry.getAttentionOps().front().getComputeType();
+  BenchTensors tensors;
   for (HostTensor &tensor : made->tensors)
-    run.inputs.push_back(std::move(tensor));
+    tensors.inputs.push_back(std::move(tensor));
   for (unsigned i = 0; i < entry.resultNames.size(); ++i) {
     llvm::Expected<SmallVector<int64_t>> shape = sizes.getResultShape(i);
     if (!shape)
       return shape.takeError();
-    run.results.emplace_back(getElementTypeOrSelf(entry.getFunction().getResultTypes()[i]), *shape);
+    tensors.results.emplace_back(getElementTypeOrSelf(entry.getFunction().getResultTypes()[i]), *shape);
   }
+  return std::move(tensors);
+}
+
+SmallVector<const HostTensor *> BenchTensors::getArguments() const {
+  SmallVector<const HostTensor *> arguments;
+  for (const HostTensor &tensor : inputs)
+    arguments.push_back(&tensor);
+  return arguments;
+}
+
+llvm::Expected<BenchRun> BenchRun::create(const EntryPoint &entry, InputRequest request,
+                                          const ProgramOptions &options, double flops) {
+  SizeResolver sizes(entry);
+  llvm::Expected<BenchTensors> tensors =
+      BenchTensors::create(entry, sizes, std::move(request), options.gpu.has_value());
+  if (!tensors)
+    return tensors.takeError();
+  BenchRun run;
+  run.tensors = std::move(*tensors);
+  run.flops = flops;
+  run.onThisThread = options.getNumThreads() == 1;
+  run.computeType = entry.getAttentionOps().front().getComputeType();
   if (flops == 0) {
     llvm::Expected<PlannedEntry> planned = PlannedEntry::create(entry, sizes, options);
     if (!planned)
       return planned.takeError();
     for (OnlineAttentionOp op : planned->getOps()) {
-      llvm::Expected<AttentionCost> cost = planned->getCost(op, run.inputs);
+      llvm::Expected<AttentionCost> cost = planned->getCost(op, run.tensors.inputs);
       if (!cost)
         return cost.takeError();
       run.flops += cost->flops;
     }
   }
-  SmallVector<const HostTensor *> arguments;
-  for (const HostTensor &tensor : run.inputs)
-    arguments.push_back(&tensor);
+  SmallVector<const HostTensor *> arguments = run.tensors.getArguments();
   if (options.gpu) {
     llvm::Expected<GpuFunction> function = GpuFunction::compile(entry, sizes, options);
     if (!function)
@@ -191,28 +207,37 @@ llvm::Expected<BenchRun> BenchRun::create(const EntryPoint &entry, InputRequest 
     return program.takeError();
   StringRef name = entry.getFunction().getName();
   // The first call touches all memory and finds what is wrong.
-  if (llvm::Error error = program->call(name, arguments, run.results))
+  if (llvm::Error error = program->call(name, arguments, run.tensors.results))
     return std::move(error);
-  run.call = program->prepare(name, arguments, run.results);
+  run.call = program->prepare(name, arguments, run.tensors.results);
   return std::move(run);
 }
 
-llvm::Expected<BenchRun> BenchRun::create(MLIRContext *context, const BenchCase &benchCase,
-                                          const ProgramOptions &options) {
-  llvm::Expected<EntryPoint> entry = parseEntryPoint(
-      context, llvm::MemoryBuffer::getMemBufferCopy(benchCase.getModule(), benchCase.getName()), "");
-  if (!entry)
-    return entry.takeError();
-  if (benchCase.backward) { // its gradient region, if there is a score
+llvm::Expected<EntryPoint> BenchCase::parse(MLIRContext *context) const {
+  llvm::Expected<EntryPoint> entry =
+      parseEntryPoint(context, llvm::MemoryBuffer::getMemBufferCopy(getModule(), getName()), "");
+  if (entry && backward) { // its gradient region, if there is a score
     FirstDiagnostic diagnostic(context);
     PassManager pm(context);
     pm.addPass(createDifferentiatePass());
     if (failed(pm.run(*entry->module)))
       return diagnostic.take("the backward cannot be derived");
   }
+  return entry;
+}
+
+InputRequest BenchCase::getRequest() const {
   InputRequest request;
-  request.sizes = {benchCase.batch, benchCase.qHeads, benchCase.kvHeads, benchCase.qLen, benchCase.kvLen};
-  return create(*entry, request, options, benchCase.getFlops());
+  request.sizes = {batch, qHeads, kvHeads, qLen, kvLen};
+  return request;
+}
+
+llvm::Expected<BenchRun> BenchRun::create(MLIRContext *context, const BenchCase &benchCase,
+                                          const ProgramOptions &options) {
+  llvm::Expected<EntryPoint> entry = benchCase.parse(context);
+  if (!entry)
+    return entry.takeError();
+  return create(*entry, benchCase.getRequest(), options, benchCase.getFlops());
 }
 
 llvm::Expected<BenchRun> BenchRun::create(MLIRContext *context, StringRef file, StringRef entryName,

@@ -30,6 +30,19 @@ struct BenchCase {
   /// Of the matrix products over the pairs that the mask keeps: 2 products forward, 5 backward, as is usual;
   /// what the compiler computes again on top of that does not count.
   double getFlops() const;
+  /// The module as an entry point, with the gradient region of its score; and what its tensors are made of.
+  llvm::Expected<EntryPoint> parse(mlir::MLIRContext *context) const;
+  struct InputRequest getRequest() const;
+};
+
+/// The tensors of a call.
+struct BenchTensors {
+  std::vector<HostTensor> inputs, results;
+
+  /// For a GPU the operands of attention are some normal numbers again and again.
+  static llvm::Expected<BenchTensors> create(const EntryPoint &entry, SizeResolver &sizes,
+                                             struct InputRequest request, bool forGpu);
+  llvm::SmallVector<const HostTensor *> getArguments() const;
 };
 
 /// A compiled attention with its tensors, ready to be called.
@@ -54,7 +67,7 @@ private:
                                          const ProgramOptions &options, double flops);
 
   // The tensors do not move when the run does: calls point into them.
-  std::vector<HostTensor> inputs, results;
+  BenchTensors tensors;
   std::function<llvm::Error()> call;
   std::optional<GpuCall> gpuCall; // instead
   double flops = 0;

@@ -13,6 +13,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/attn-bench/Cases.h"
+#include "tools/attn-bench/Statistics.h"
+#include "tools/attn-bench/Tune.h"
 #include "tools/common/Inputs.h"
 #include "tools/common/MachinePeak.h"
 #include "llvm/Support/CommandLine.h"
@@ -46,7 +48,8 @@ static cl::list<std::string> mods("mods",
                                   cl::desc("What is done to scores: full, causal, soft_cap, alibi (causal), "
                                            "window (causal, 1024 keys); default full"),
                                   cl::CommaSeparated, cl::cat(category));
-static cl::opt<bool> backward("backward", cl::desc("Time the gradients, too (of a file: instead)"),
+static cl::opt<bool> backward("backward",
+                              cl::desc("Time the gradients, too (of a file, and with --tune: instead)"),
                               cl::cat(category));
 static cl::opt<std::string> target("target",
                                    cl::desc("host, x86-64, x86-64-v3 (AVX2) or x86-64-v4 (AVX-512)"),
@@ -56,6 +59,14 @@ static cl::opt<std::string> gpu("gpu", cl::ValueOptional, cl::value_desc("N"),
                                 cl::cat(category));
 static cl::opt<int> repeats("repeats", cl::desc("Timed runs of each case on a GPU"), cl::init(9),
                             cl::cat(category));
+static cl::opt<bool> tunes("tune",
+                           cl::desc("Compile and time all schedules of GPU kernels for each case (default: "
+                                    "--n 1024,4096, --d 64,128,256, all mods), and print which are the best"),
+                           cl::cat(category));
+static cl::opt<std::string> tablePath("write", cl::value_desc("FILE.json"),
+                                      cl::desc("With --tune: put what was measured in this table; the "
+                                               "compiler's is passes/MeasuredSchedules.json, built in"),
+                                      cl::cat(category));
 static cl::opt<int> threads("threads", cl::desc("Threads; 0 for all"), cl::init(1), cl::cat(category));
 static cl::opt<int64_t> blockM("block-m", cl::desc("Queries in a block"), cl::init(0), cl::cat(category));
 static cl::opt<int64_t> blockN("block-n", cl::desc("Keys in a block"), cl::init(0), cl::cat(category));
@@ -84,22 +95,11 @@ examples:
   attn-bench alibi.mlir --threads 0 --benchmark_format=json
   attn-bench --gpu --d 64,128 --n 1024,4096,16384 --causal --backward
   attn-bench --gpu --mods full,soft_cap,alibi,window --benchmark_format=json
+  attn-bench --tune --d 64,128 --mods full,causal --write passes/MeasuredSchedules.json
 )";
 
 /// Google Benchmark reports errors but does not return them.
 static bool anyFailed = false;
-
-static double getMedian(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  size_t middle = values.size() / 2;
-  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
-/// Distance of the quartiles, relative to the median.
-static double getSpread(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return (values[values.size() * 3 / 4] - values[values.size() / 4]) / values[values.size() / 2];
-}
 
 /// What is made anew for each benchmark, so that one case's tensors do not stay in memory during the next.
 using MakeRun = std::function<llvm::Expected<BenchRun>()>;
@@ -185,20 +185,28 @@ static void registerCase(const std::string &name, MakeRun run, MakeRun full, con
       ->Unit(benchmark::kMillisecond);
 }
 
-static void registerCases(MLIRContext *context, const ProgramOptions &options) {
-  auto orDefault = [](const auto &list, const auto &value) {
-    return list.empty() ? std::vector{value} : std::vector(list.begin(), list.end());
+static std::vector<BenchCase> makeCases(bool onGpu) {
+  auto orDefault = [](const auto &list, auto... values) {
+    return list.empty() ? std::vector{values...} : std::vector(list.begin(), list.end());
   };
-  std::vector<bool> directions{false};
-  if (backward)
+  std::vector<bool> directions{tunes && backward};
+  if (backward && !tunes)
     directions.push_back(true);
   std::vector<std::string> caseMods = orDefault(mods, std::string("full"));
+  std::vector<int64_t> caseDims = orDefault(headDims, int64_t(onGpu ? 128 : 64));
+  std::vector<int64_t> caseLengths = orDefault(lengths, int64_t(onGpu ? 4096 : 2048));
+  if (tunes) {
+    caseMods = orDefault(mods, std::string("full"), std::string("causal"), std::string("soft_cap"),
+                         std::string("alibi"), std::string("window"));
+    caseDims = orDefault(headDims, int64_t(64), int64_t(128), int64_t(256));
+    caseLengths = orDefault(lengths, int64_t(1024), int64_t(4096));
+  }
   if (causal && !llvm::is_contained(caseMods, "causal"))
     caseMods.push_back("causal");
-  bool onGpu = options.gpu.has_value();
+  std::vector<BenchCase> cases;
   for (const std::string &dtype : orDefault(dtypes, std::string(onGpu ? "bf16" : "f32")))
-    for (int64_t headDim : orDefault(headDims, int64_t(onGpu ? 128 : 64)))
-      for (int64_t length : orDefault(lengths, int64_t(onGpu ? 4096 : 2048)))
+    for (int64_t headDim : caseDims)
+      for (int64_t length : caseLengths)
         for (bool isBackward : directions)
           for (const std::string &mod : caseMods) {
             BenchCase benchCase;
@@ -215,30 +223,47 @@ static void registerCases(MLIRContext *context, const ProgramOptions &options) {
             benchCase.dtype = dtype;
             benchCase.mod = mod;
             benchCase.backward = isBackward;
-            BenchCase fullCase = benchCase;
-            fullCase.mod = "full";
-            MakeRun full;
-            if (mod == "causal")
-              full = [context, fullCase, options] { return BenchRun::create(context, fullCase, options); };
-            registerCase(
-                benchCase.getName(),
-                [context, benchCase, options] { return BenchRun::create(context, benchCase, options); }, full,
-                options);
+            cases.push_back(std::move(benchCase));
           }
+  return cases;
+}
+
+static void registerCases(MLIRContext *context, const ProgramOptions &options) {
+  for (const BenchCase &benchCase : makeCases(options.gpu.has_value())) {
+    BenchCase fullCase = benchCase;
+    fullCase.mod = "full";
+    MakeRun full;
+    if (benchCase.mod == "causal")
+      full = [context, fullCase, options] { return BenchRun::create(context, fullCase, options); };
+    registerCase(
+        benchCase.getName(),
+        [context, benchCase, options] { return BenchRun::create(context, benchCase, options); }, full,
+        options);
+  }
 }
 
 static llvm::Error configure(ProgramOptions &options) {
   options.target = target;
   options.threads = threads;
-  if (gpu.getNumOccurrences()) {
+  if (tunes && (!inputFile.empty() || blockM || blockN || exactMaximum))
+    return makeError("--tune is for generated cases, and chooses what --block-m, --block-n and "
+                     "--exact-maximum say");
+  if (tablePath.getNumOccurrences() && !tunes)
+    return makeError("--write is for --tune");
+  if (gpu.getNumOccurrences() || tunes) {
     if (target.getNumOccurrences() || threads.getNumOccurrences())
-      return makeError("--target and --threads are for a CPU, not with --gpu");
+      return makeError("--target and --threads are for a CPU, not with --gpu or --tune");
     llvm::Expected<int> device = parseDevice(gpu);
     if (!device)
       return device.takeError();
     options.gpu = *device;
-    if (llvm::Expected<std::optional<GpuMachine>> machine = getGpuMachine(options); !machine)
-      return machine.takeError();
+    if (llvm::Expected<std::optional<GpuMachine>> machine = getGpuMachine(options); !machine) {
+      if (!tunes)
+        return machine.takeError();
+      return makeError(
+          "--tune times on a GPU: run it where one is, and bring the table that --write makes (%s)",
+          llvm::toString(machine.takeError()).c_str());
+    }
   } else if (repeats.getNumOccurrences()) {
     return makeError("--repeats is for --gpu; a CPU takes --benchmark_min_time");
   } else if (family.getNumOccurrences() || exactMaximum) {
@@ -293,6 +318,13 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   registerToolDialects(registry);
   MLIRContext context(registry);
+  if (tunes) {
+    llvm::Error error = tune(&context, makeCases(/*onGpu=*/true), options, repeats, tablePath);
+    if (!error)
+      return 0;
+    llvm::errs() << "attn-bench: " << llvm::toString(std::move(error)) << '\n';
+    return 1;
+  }
   if (inputFile.empty()) {
     registerCases(&context, options);
   } else {

@@ -55,6 +55,8 @@ void attn::printGpuSchedule(Table &table, OnlineAttentionOp op, TargetAttr targe
     table.row("  rejected") << "family hopper: " << choice->hopperRejection << '\n';
   int64_t maxRegisters =
       isHopper ? getHopperRegisters(getHopperConsumers(schedule)).accumulators : kMaxAccumulatorRegisters;
+  if (!choice->ruleReason.empty())
+    table.row("  by rule") << choice->ruleReason << '\n';
   for (const ScheduleCandidate &candidate : choice->candidates) {
     bool isChosen = candidate.rejection.empty();
     llvm::raw_ostream &line = table.row(isChosen ? "  chosen" : "  rejected");
@@ -63,7 +65,8 @@ void attn::printGpuSchedule(Table &table, OnlineAttentionOp op, TargetAttr targe
     if (isChosen)
       line << candidate.hotBytes << " of " << target.getMaxSharedMemory() / candidate.blocksPerMultiprocessor
            << " bytes of shared memory, " << candidate.accumulatorRegisters << " of " << maxRegisters
-           << " registers of accumulators a thread\n";
+           << " registers of accumulators a thread"
+           << (candidate.evidence.empty() ? "" : "; measured: " + candidate.evidence) << '\n';
     else
       line << candidate.rejection << '\n';
   }

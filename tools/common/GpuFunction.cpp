@@ -7,7 +7,6 @@
 
 #include "tools/common/GpuFunction.h"
 #include "runtime/Environment.h"
-#include "tools/common/GpuTimer.h"
 #include "tools/common/Stopwatch.h"
 
 using namespace mlir;
@@ -36,8 +35,7 @@ llvm::Expected<LaunchPlan> attn::makeLaunchPlan(const EntryPoint &entry, const G
   return lowerToLaunchPlan(copy, machine, options);
 }
 
-/// The compiler of kernels with the cache that the environment names, one a process.
-static llvm::Expected<std::shared_ptr<KernelCompiler>> getKernelCompiler() {
+llvm::Expected<std::shared_ptr<KernelCompiler>> attn::getKernelCompiler() {
   static const StatusOr<std::shared_ptr<KernelCompiler>> compiler =
       []() -> StatusOr<std::shared_ptr<KernelCompiler>> {
     StatusOr<Environment> environment = readEnvironment();
@@ -121,7 +119,6 @@ struct GpuState {
   const CudaDriver &driver;
   ContextScope scope;
   std::unique_ptr<GpuExecutable> executable;
-  std::optional<GpuTimer> timer; // with a buffer to flush caches with, so made when first needed
 };
 } // namespace attn
 
@@ -130,19 +127,23 @@ llvm::Expected<GpuFunction> GpuFunction::compile(const EntryPoint &entry, const 
   llvm::Expected<PlannedCall> call = PlannedCall::create(entry, sizes, options);
   if (!call)
     return call.takeError();
-  StatusOr<std::shared_ptr<GpuRuntime>> runtime = GpuRuntime::create(call->compiler);
+  return compile(std::move(*call), *options.gpu);
+}
+
+llvm::Expected<GpuFunction> GpuFunction::compile(PlannedCall call, int device) {
+  StatusOr<std::shared_ptr<GpuRuntime>> runtime = GpuRuntime::create(call.compiler);
   if (!runtime.ok())
     return toError(runtime.getStatus());
-  auto executable = GpuExecutable::create(*runtime, std::move(call->plan), *options.gpu);
+  auto executable = GpuExecutable::create(*runtime, std::move(call.plan), device);
   if (!executable.ok())
     return toError(executable.getStatus());
-  StatusOr<size_t> variant = (*executable)->selectVariant(call->tensors.parameters, call->tensors.results);
+  StatusOr<size_t> variant = (*executable)->selectVariant(call.tensors.parameters, call.tensors.results);
   if (!variant.ok())
     return toError(variant.getStatus());
   if (Status status = (*executable)->compile(*variant); !status.ok())
     return toError(status);
   const CudaDriver &driver = (*runtime)->getDriver();
-  StatusOr<ContextScope> scope = ContextScope::enter(driver, *options.gpu);
+  StatusOr<ContextScope> scope = ContextScope::enter(driver, device);
   if (!scope.ok())
     return toError(scope.getStatus());
   return GpuFunction(std::make_shared<GpuState>(driver, std::move(*scope), std::move(*executable)));
@@ -190,11 +191,23 @@ llvm::Expected<GpuCall> GpuFunction::prepare(ArrayRef<const HostTensor *> inputs
     llvm::Expected<DeviceBuffer *> buffer = allocate(call.tensors.results[index], result.name);
     if (!buffer)
       return buffer.takeError();
-    // All ones is a NaN in every floating type: what the function leaves out shows.
-    if (Status status = (*buffer)->fill(0xff, cuda::legacyStream); !status.ok())
-      return toError(status);
   }
+  if (llvm::Error error = call.fillResults())
+    return std::move(error);
   return std::move(call);
+}
+
+llvm::Error GpuCall::fillResults() {
+  // All ones is a NaN in every floating type: what the function leaves out shows.
+  for (DeviceBuffer &buffer : MutableArrayRef(buffers).drop_front(firstResult))
+    if (Status status = buffer.fill(0xff, cuda::legacyStream); !status.ok())
+      return toError(status);
+  return llvm::Error::success();
+}
+
+llvm::Error GpuCall::take(const GpuFunction &function) {
+  state = function.state;
+  return fillResults();
 }
 
 llvm::Error GpuFunction::call(ArrayRef<const HostTensor *> inputs,
@@ -228,13 +241,13 @@ llvm::Error GpuCall::read(MutableArrayRef<HostTensor> results) const {
 }
 
 llvm::Expected<double> GpuCall::time() {
-  if (!state->timer) {
-    StatusOr<GpuTimer> timer = GpuTimer::create(state->driver);
-    if (!timer.ok())
-      return toError(timer.getStatus());
-    state->timer.emplace(std::move(*timer));
+  if (!timer) {
+    StatusOr<GpuTimer> made = GpuTimer::create(state->driver);
+    if (!made.ok())
+      return toError(made.getStatus());
+    timer = std::make_unique<GpuTimer>(std::move(*made));
   }
-  StatusOr<double> seconds = state->timer->time(
+  StatusOr<double> seconds = timer->time(
       [&] { return state->executable->launch(tensors.parameters, tensors.results, cuda::legacyStream); });
   if (!seconds.ok())
     return toError(seconds.getStatus());

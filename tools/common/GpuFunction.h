@@ -11,6 +11,7 @@
 #include "runtime/DeviceBuffer.h"
 #include "runtime/Launch.h"
 #include "runtime/jit/GpuProgram.h"
+#include "tools/common/GpuTimer.h"
 #include "tools/common/Program.h"
 #include "tools/common/Sizes.h"
 
@@ -19,6 +20,9 @@ namespace attn {
 /// The launch plan of the entry for a machine that need not be here.
 llvm::Expected<LaunchPlan> makeLaunchPlan(const EntryPoint &entry, const GpuMachine &machine,
                                           const LoweringSettings &lowering);
+
+/// The compiler of kernels with the cache that the environment names, one a process.
+llvm::Expected<std::shared_ptr<KernelCompiler>> getKernelCompiler();
 
 /// The tensors of a call as the runtime sees them, all contiguous.
 class CallTensors {
@@ -61,15 +65,20 @@ public:
   llvm::Expected<double> time();
   /// Seconds that this thread spends on putting one run on the stream: the mean over a few hundred.
   llvm::Expected<double> timeLaunch();
+  /// Runs another function from here on, on the same tensors: it has the same parameters and results. These
+  /// are filled with NaN.
+  llvm::Error take(const class GpuFunction &function);
 
 private:
   friend class GpuFunction;
   explicit GpuCall(std::shared_ptr<struct GpuState> state) : state(std::move(state)) {}
+  llvm::Error fillResults();
 
   std::shared_ptr<struct GpuState> state; // its context is current when the buffers are freed
   CallTensors tensors;
   std::vector<DeviceBuffer> buffers;
-  size_t firstResult = 0; // in `buffers`
+  size_t firstResult = 0;          // in `buffers`
+  std::unique_ptr<GpuTimer> timer; // with a buffer to flush caches with, so made when first needed
 };
 
 /// The function of an entry point, compiled for the GPU of the options.
@@ -78,6 +87,7 @@ public:
   /// With the machine code for tensors of these sizes.
   static llvm::Expected<GpuFunction> compile(const EntryPoint &entry, const SizeResolver &sizes,
                                              const ProgramOptions &options);
+  static llvm::Expected<GpuFunction> compile(PlannedCall call, int device);
 
   /// Copies the inputs to the device, fills the results there with NaN, and runs the function. `results` are
   /// where it goes from there, and have their shapes.
@@ -89,6 +99,7 @@ public:
   const DeviceInfo &getDevice() const;
 
 private:
+  friend class GpuCall;
   explicit GpuFunction(std::shared_ptr<struct GpuState> state) : state(std::move(state)) {}
   std::shared_ptr<struct GpuState> state;
 };

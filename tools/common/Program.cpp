@@ -90,6 +90,7 @@ void attn::setPipelineOptions(CudaPipelineOptions &pipeline, const LoweringSetti
   setPipelineOptions(static_cast<PlanPipelineOptions &>(pipeline), lowering);
   pipeline.family = lowering.family;
   pipeline.exactMaximum = lowering.exactMaximum;
+  pipeline.tile = llvm::ArrayRef<int64_t>(lowering.tile);
 }
 
 llvm::Expected<Program> Program::compile(OwningOpRef<ModuleOp> module, const ProgramOptions &options) {

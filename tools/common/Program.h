@@ -21,9 +21,10 @@ struct LoweringSettings {
   bool reference = false; ///< --attn-decompose-reference instead of tiles
   int64_t blockM = 0, blockN = 0, kvSplits = 0;
   LoopOrder order = LoopOrder::query_outer;
-  std::optional<bool> blockLists; ///< for masks that depend on data; by default for a GPU
-  std::string family = "auto";    ///< of GPU kernels
-  bool exactMaximum = false;      ///< of the hopper family
+  std::optional<bool> blockLists;  ///< for masks that depend on data; by default for a GPU
+  std::string family = "auto";     ///< of GPU kernels
+  bool exactMaximum = false;       ///< of the hopper family
+  llvm::SmallVector<int64_t> tile; ///< of GPU kernels, in full
 };
 
 /// The same as options of the pipelines.
