@@ -404,10 +404,12 @@ void HopperForwardKernel::build(Value hostFlags) {
     lastSectionHeads =
         makeBase(atLeastOne(arith::RemSIOp::create(b, numHeads, sectionHeads.number)), "last_section_heads");
   }
-  if (maximum == Maximum::repair)
+  if (maximum == Maximum::repair) {
+    AwaitKernelsOp::create(b); // that which flags: this one starts as that one's blocks end
     ifThen(named(isAnyFlagged(), "any_flagged"), [&] { buildRoles(); });
-  else
+  } else {
     buildRoles();
+  }
 
   Value tiles = getNumForwardBlocks(host, op, /*packs=*/false);
   requireShort(host, tiles, "tiles of queries");

@@ -450,6 +450,8 @@ void ForwardKernel::build() {
   numBlocks = named(ceilDiv(rows, blockM()), "num_blocks");
   Value blocks = getNumForwardBlocks(host, op, packs);
   if (isRepair) {
+    if (canAwaitKernels(op)) // that which marks: this one starts as that one's blocks end
+      AwaitKernelsOp::create(b);
     forEachMarkedTile();
     int64_t resident = getTarget(op->getParentOfType<ModuleOp>()).getMultiprocessors() *
                        op.getSchedule().getBlocksPerMultiprocessor();

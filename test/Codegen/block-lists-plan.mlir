@@ -13,7 +13,9 @@
 // CHECK-NEXT:   workspace: {"name": "progress", "type": "i32", "sizes": [2], "zeroed": true}
 // CHECK-NEXT:   launch: 0 documents_block_states grid
 // CHECK:        launch: 1 documents_block_lists grid
-// CHECK:        launch: 2 documents_forward grid
+// What repairs starts while the forward ends; the forward itself does not start before all that came before it has ended.
+// CHECK:        launch: 2 documents_forward grid {{.*}} shared {{[0-9]+$}}
+// CHECK:        launch: 3 documents_forward_repair grid {{.*}} early{{$}}
 !q = tensor<?x8x?x64xbf16>
 !l = tensor<?x8x?xf32>
 func.func @documents(%q: !q, %ids: tensor<?x?xi32>) -> (!q, !l) {

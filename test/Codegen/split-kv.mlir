@@ -90,7 +90,7 @@
 // PLAN-NEXT:   workspace: {{.*}}"type": "f32"
 // PLAN-NEXT:   workspace: {{.*}}"type": "f32"
 // PLAN-NEXT:   launch: {{.*}} decode_forward_parts grid
-// PLAN:        launch: {{.*}} decode_merge grid
+// PLAN:        launch: {{.*}} decode_merge grid {{.*}} early{{$}}
 // PLAN:      variant: aligned if
 // PLAN:      variant: any if 1
 

@@ -91,8 +91,11 @@
 
 // Nothing to do where no row is marked, as one word says; a tile with one is computed anew by the portable family, which selects values
 // of dropped pairs.
+// It starts as the other one ends, and reads nothing before that.
 // CHECK-LABEL: gpu.func @causal_forward_repair(
 // CHECK-SAME: warps = 4
+// CHECK-NOT:  memref.load
+// CHECK:      attn_tile.await_kernels
 // CHECK:      memref.load %{{.*}}[%c1{{.*}}] : memref<2xi32
 // CHECK:      %[[ANY:.*]] = arith.cmpi ne
 // CHECK:      scf.if %[[ANY]] {
@@ -135,6 +138,9 @@ func.func @causal(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
 // CHECK:      memref.store %[[FLAG]]
 // Nothing to do where no flag is set; for a tile with one, all of it anew, with the true maximum.
 // CHECK-LABEL: gpu.func @plain_forward_repair(
+// CHECK-NOT:  memref.load
+// CHECK:      attn_tile.await_kernels
+// CHECK:      memref.load
 // CHECK:      %[[ANY:.*]] = gpu.all_reduce or
 // CHECK:      scf.if %[[ANY]] {
 // CHECK:      attn_tile.warp_specialize

@@ -16,6 +16,6 @@ for variant in plan["variants"]:
         print("  workspace:", json.dumps(workspace))
     for launch in variant["launches"]:
         print(f"  launch: {launch['module']} {launch['kernel']} grid {json.dumps(launch['grid'])}"
-              f" threads {launch['threads']} shared {launch['dynamic_shared_bytes']}")  # fmt: skip
+              f" threads {launch['threads']} shared {launch['dynamic_shared_bytes']}{' early' if launch['starts_early'] else ''}")  # fmt: skip
         for argument in launch["arguments"]:
             print("   ", json.dumps(argument))
