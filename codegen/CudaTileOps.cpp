@@ -135,9 +135,9 @@ std::string FunctionPrinter::getScratchArgument(Value scratch) {
 }
 
 void FunctionPrinter::printRowReduce(tile::RowReduceOp op) {
-  os << (op.getPartial() ? "lane_reduce<" : "row_reduce<") << getOperation(op.getCombine()) << ">("
-     << getText(op.getRows()) << ", " << getText(op.getSource()) << getScratchArgument(op.getScratch())
-     << ");\n";
+  os << (op.getPartial() ? "lane_reduce<" : "row_reduce<") << getOperation(op.getCombine())
+     << (op.getInterleaved() ? ", /*interleaved*/ true>(" : ">(") << getText(op.getRows()) << ", "
+     << getText(op.getSource()) << getScratchArgument(op.getScratch()) << ");\n";
 }
 
 bool FunctionPrinter::printTileOp(Operation *op) {

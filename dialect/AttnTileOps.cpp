@@ -404,6 +404,8 @@ LogicalResult RowReduceOp::verify() {
   if (source.getLayout() != Layout::accumulator || source.getRowsType() != getRows().getType())
     return emitOpError("expected an accumulator and its rows, got ")
            << source << " and " << getRows().getType() << " [RR1]";
+  if (getInterleaved() && !getPartial())
+    return emitOpError("interleaves the elements of whole rows, expected `partial` [RR3]");
   return verifyScratch(*this, getRows().getType(), getScratch(), getPartial(), "RR2");
 }
 

@@ -336,6 +336,9 @@ def AttnTile_RowReduceOp : AttnTile_Op<"row_reduce"> {
     `rows[i] = combine(rows[i], source[i, 0], source[i, 1], …)`. With `partial`, each thread combines only the columns that it
     holds: a later `attn_tile.row_combine` makes the values those of the whole row. `max` ignores a NaN.
 
+    With `interleaved` a thread combines its elements in two sequences that do not wait for each other, and then these: of
+    sums the last bits differ.
+
     Several warp columns exchange their parts of a row through `scratch`; the operation then synchronises the block, before
     and after it is read.
 
@@ -343,6 +346,7 @@ def AttnTile_RowReduceOp : AttnTile_Op<"row_reduce"> {
     - (RR1) source is an accumulator, rows its rows fragment.
     - (RR2) scratch stands exactly where rows has several warp columns and the operation is not partial: a vector with an
       element for each row and warp column.
+    - (RR3) only what is partial is interleaved.
 
     Example:
     ```mlir
@@ -351,9 +355,9 @@ def AttnTile_RowReduceOp : AttnTile_Op<"row_reduce"> {
     ```
   }];
   let arguments = (ins AttnTile_CombineAttr:$combine, ReadsFragment:$source, UpdatesFragment:$rows, UsesScratch:$scratch,
-                       UnitAttr:$partial);
+                       UnitAttr:$partial, UnitAttr:$interleaved);
   let assemblyFormat = [{
-    $combine $source `into` $rows (`partial` $partial^)? (`through` $scratch^)? attr-dict
+    $combine $source `into` $rows (`partial` $partial^)? (`interleaved` $interleaved^)? (`through` $scratch^)? attr-dict
     `:` type($source) `,` type($rows) (`,` type($scratch)^)?
   }];
   let hasVerifier = 1;

@@ -51,6 +51,7 @@ HopperForwardKernel::HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAtten
   keyMap = addTensorMap(op.getKey(), blockN(), "key_map");
   valueMap = addTensorMap(op.getValue(), blockN(), "value_map");
   looksForNearScores = !isBounded || this->maximum == Maximum::exact;
+  interleavesSums = takesAllForNear() && consumers == 2;
   if (fixesMaximum() && !isBounded && !op.getScore().empty())
     parts = splitScore(op.getScore());
 }
@@ -223,7 +224,10 @@ void HopperForwardKernel::startOutput(Value valueTile) {
 }
 
 void HopperForwardKernel::applyRegions(Value keyBegin, Value isMasked) {
-  applyScore(keyBegin);
+  if (takesAllForNear())
+    mapNearScores(keyBegin);
+  else
+    applyScore(keyBegin);
   if (!isMasked)
     return;
   ifThen(isMasked, [&] {
@@ -311,7 +315,7 @@ void HopperForwardKernel::consume() {
     computeLse();
     Value isFixed, keys;
     if (fixes) {
-      isFixed = isLess(blocks.firstFull, kvEnd);
+      isFixed = takesAllForNear() ? one : isLess(blocks.firstFull, kvEnd);
       keys = countKeys(blocks);
     }
     if (marks)
@@ -324,7 +328,7 @@ void HopperForwardKernel::consume() {
 
 /// No row has more.
 Value HopperForwardKernel::countKeys(const VisitedBlocks &blocks) {
-  if (blocks.listed)
+  if (blocks.listed || op.getMask().empty())
     return kvLen;
   Value keys = index(0);
   for (auto [first, end] : blocks.visited)

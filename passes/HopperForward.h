@@ -41,6 +41,9 @@ public:
   HopperForwardKernel(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, llvm::StringRef name,
                       const TileLoweringOptions &options, Maximum maximum, const HopperResults &results);
   bool fixesMaximum() { return maximum == Maximum::fixed; }
+  /// Whether bounded scores are in the range of the polynomial as long as no sum tells otherwise, those of
+  /// the first block too. Not under a mask, where rows of few keys would often look wrong.
+  bool takesAllForNear() { return fixesMaximum() && isBounded && op.getMask().empty(); }
   /// Where pairs may be dropped, on the host's side: how many tiles were drawn, and whether a row is marked
   /// in lse.
   mlir::Value getHostProgress() { return hostProgress; }

@@ -280,7 +280,7 @@ def LowerOnlineToTilePass : Pass<"attn-lower-online-to-tile", "::mlir::ModuleOp"
     that are no numbers, or too large, show in the sum of a row like any score that outgrew the maximum. Without a mask blocks
     come by ascending keys, and the maximum is raised by what scores grow with their key. A score region that is a multiple of
     tanh with `fastmath<afn>`, of 19.9 to 55, gets a polynomial that is monotonic everywhere, as tanh is: so the sum of a
-    row tells where a score was out of its range. Remarks of the category `attn-lower-online-to-tile` say what was found.
+    row tells where a score was out of its range. Without a mask no block takes tanh itself then. Remarks of the category `attn-lower-online-to-tile` say what was found.
 
     Parts of a forward (`kv_splits`, `splits`) are of the same number of visited blocks, to within one. Where the mask's
     ranges are those of all query heads of a key head, these heads share the rows of a tile, so that a key head is read once

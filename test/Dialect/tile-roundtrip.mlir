@@ -134,6 +134,8 @@ gpu.module @kernels {
       }
       // CHECK: attn_tile.row_reduce add %scores into %row_sum partial
       attn_tile.row_reduce add %scores into %row_sum partial : !scores, !rows
+      // CHECK: attn_tile.row_reduce add %scores into %row_sum partial interleaved :
+      attn_tile.row_reduce add %scores into %row_sum partial interleaved : !scores, !rows
       attn_tile.map ins(%rescale : !rows) outs(%output : !output) {
       ^bb0(%row: index, %column: index, %factor: f32, %o: f32):
         %rescaled = arith.mulf %o, %factor : f32

@@ -13,10 +13,11 @@
 // CHECK-LABEL: gpu.func @capped_forward(
 // CHECK-DAG:  %[[LEAST:.*]] = arith.constant 8.70504{{[0-9]*}}E-4 : f32
 // CHECK-DAG:  %[[MOST:.*]] = arith.constant 588164.9{{[0-9]*}} : f32
-// The first block.
+// The first block, with the same polynomial: there is no tanh.
 // CHECK:      attn_tile.mma_wait pending(0) %scores
 // CHECK-NOT:  scf.if
-// CHECK:      math.tanh %{{.*}} fastmath<afn>
+// CHECK-NOT:  math.tanh
+// CHECK:        %[[FIRST:.*]] = arith.mulf %[[S:.*]], %[[S]] : f32
 // CHECK-NOT:  row_reduce max
 // Full ones, without a branch.
 // CHECK:      scf.while
@@ -26,10 +27,11 @@
 // CHECK-NEXT:   ^bb0(%{{.*}}: index, %{{.*}}: index, %[[S:.*]]: f32):
 // CHECK-NEXT:     %[[U:.*]] = arith.mulf %[[S]], %[[S]] : f32
 // CHECK-NEXT:     %[[X:.*]] = math.fma %[[U]], %{{.*}}, %
-// CHECK-NEXT:     %[[Y:.*]] = math.fma %[[U]], %[[X]], %
+// CHECK-NEXT:     %[[Y:.*]] = math.fma %[[X]], %[[X]], %
 // CHECK-NEXT:     %[[T:.*]] = arith.mulf %[[S]], %[[Y]] : f32
 // CHECK-NEXT:     attn_tile.yield %[[T]]
 // CHECK:        math.exp2
+// CHECK:        attn_tile.row_reduce add %scores into %block_sum partial interleaved
 // CHECK:        attn_tile.mma_wait pending(0) %output, %probabilities
 // CHECK:        scf.yield
 // CHECK:      attn_tile.any ins(%row_check, %row_sum :
@@ -61,9 +63,12 @@ func.func @capped(%q: !q, %k: !q, %v: !q) -> (!q, !l) {
 !q = tensor<?x16x?x128xbf16>
 !l = tensor<?x16x?xf32>
 
-// Under a mask lse tells, and the portable family repairs. The keys of a row are those of the blocks that its tile visits.
+// Under a mask lse tells, and the portable family repairs. The keys of a row are those of the blocks that its tile visits. Masked blocks,
+// the first one often among them, take tanh itself.
 // EXACT-LABEL: func @causal(
 // CHECK-LABEL: gpu.func @causal_forward(
+// CHECK-COUNT-2: math.tanh
+// CHECK-NOT:  interleaved
 // CHECK:      attn_tile.map ins(%row_check, %row_sum :
 // CHECK:        arith.cmpf olt
 // CHECK-LABEL: gpu.func @causal_forward_repair(
@@ -95,6 +100,32 @@ func.func @small(%q: !q, %k: !q, %v: !q) -> (!q, !l) {
   %out, %lse = attn.attention %q, %k, %v score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
     %cap = arith.constant 5.0 : f32
     %x = arith.divf %s, %cap : f32
+    %t = math.tanh %x fastmath<afn> : f32
+    %r = arith.mulf %t, %cap : f32
+    attn.yield %r : f32
+  } : (!q, !q, !q) -> (!q, !l)
+  return %out, %lse : !q, !l
+}
+
+// -----
+
+!q = tensor<?x16x?x128xbf16>
+!l = tensor<?x16x?xf32>
+
+// A falling tanh: the square is subtracted from a constant below 0.
+// CHECK-LABEL: func.func @falling(
+// CHECK-LABEL: gpu.func @falling_forward(
+// CHECK:      %[[LAST:.*]] = arith.constant -0.0915884
+// CHECK:      %[[U:.*]] = arith.mulf %[[S:.*]], %[[S]] : f32
+// CHECK:      %[[X:.*]] = math.fma %[[U]], %{{.*}}, %
+// CHECK:      %[[MINUS:.*]] = arith.negf %[[X]] : f32
+// CHECK:      %[[Y:.*]] = math.fma %[[MINUS]], %[[X]], %[[LAST]]
+// CHECK:      arith.mulf %[[S]], %[[Y]] : f32
+func.func @falling(%q: !q, %k: !q, %v: !q) -> (!q, !l) {
+  %out, %lse = attn.attention %q, %k, %v score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+    %cap = arith.constant 20.0 : f32
+    %negative = arith.constant -20.0 : f32
+    %x = arith.divf %s, %negative : f32
     %t = math.tanh %x fastmath<afn> : f32
     %r = arith.mulf %t, %cap : f32
     attn.yield %r : f32

@@ -228,7 +228,7 @@ func.func @negative_factor(%q: !t, %k: !t, %v: !t) -> (!t, !l) {
 // CHECK-NEXT: ^bb0({{.*}}, %[[X:.*]]: f32):
 // CHECK: %[[SQUARE:.*]] = arith.mulf %[[X]], %[[X]]
 // CHECK: %[[INNER:.*]] = math.fma %[[SQUARE]],
-// CHECK: %[[SERIES:.*]] = math.fma %[[SQUARE]], %[[INNER]],
+// CHECK: %[[SERIES:.*]] = math.fma %[[INNER]], %[[INNER]],
 // CHECK: %[[T:.*]] = arith.mulf %[[X]], %[[SERIES]]
 // CHECK: attn_tile.yield %[[T]]
 // CHECK: math.exp2 %{{.*}} fastmath<afn>

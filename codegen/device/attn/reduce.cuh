@@ -23,19 +23,28 @@ struct Max {
   __device__ __forceinline__ static float combine(float a, float b) { return fmaxf(a, b); }
 };
 
-/// vector = vector (+) the lane's own elements of each row, without communication.
-template <typename Operation, int M, int N, int WarpsM, int WarpsN>
+/// vector = vector (+) the lane's own elements of each row, without communication. Where that is interleaved,
+/// elements of even and of odd columns are combined side by side: before one sequence ptxas leaves what else
+/// there is to the end.
+template <typename Operation, bool Interleaved = false, int M, int N, int WarpsM, int WarpsN>
 __device__ __forceinline__ void lane_reduce(RowVector<float, M, WarpsM, WarpsN> &vector,
                                             const Fragment<float, M, N, WarpsM, WarpsN> &fragment) {
 #pragma unroll
   for (int i = 0; i < fragment.kRowTiles; ++i)
 #pragma unroll
-    for (int h = 0; h < 2; ++h)
+    for (int h = 0; h < 2; ++h) {
+      float &even = vector.data[i][h];
+      float odd = fragment.data[i][0][2 * h + 1];
 #pragma unroll
       for (int j = 0; j < fragment.kColumnTiles; ++j) {
-        vector.data[i][h] = Operation::combine(vector.data[i][h], fragment.data[i][j][2 * h]);
-        vector.data[i][h] = Operation::combine(vector.data[i][h], fragment.data[i][j][2 * h + 1]);
+        even = Operation::combine(even, fragment.data[i][j][2 * h]);
+        float &other = Interleaved ? odd : even;
+        if (!Interleaved || j > 0)
+          other = Operation::combine(other, fragment.data[i][j][2 * h + 1]);
       }
+      if (Interleaved)
+        even = Operation::combine(even, odd);
+    }
 }
 
 /// Combines what the lanes of each quad, and the WarpsN warps of each band, hold of a row. All end with the
