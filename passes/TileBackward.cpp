@@ -7,6 +7,7 @@
 
 #include "passes/TileBackward.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -181,7 +182,58 @@ Value BackwardKernel::isKept(Value queryIndex, Value keyIndex) {
   Value keep = isLess(keyIndex, kvLen);
   if (!op.getMask().empty())
     keep = arith::AndIOp::create(b, keep, inlineMask(batch, head, queryIndex, keyIndex));
+  // A key that every query drops may be a NaN, and that times a row of zeros is one.
+  if (!op.getMask().empty() || !op.getScore().empty())
+    keep = arith::AndIOp::create(b, keep, isLess(queryIndex, qLen));
   return keep;
+}
+
+Value BackwardKernel::isMasked(const StreamedBlock &block, Value isRagged, Value queryRows) {
+  Value masked = isRagged;
+  if (block.masked)
+    masked = arith::OrIOp::create(b, block.masked, masked);
+  if (!op.getScore().empty())
+    masked = arith::OrIOp::create(b, masked, isLess(queryRows, index(blockM())));
+  return masked;
+}
+
+Value BackwardKernel::withAndWithoutMask(const StreamedBlock &block, Value isMasked, ArrayRef<Value> tested,
+                                         function_ref<void(bool)> body) {
+  auto buildBranch = [&](bool isMasked) {
+    return [&, isMasked](OpBuilder &builder, Location loc) {
+      OpBuilder::InsertionGuard guard(b);
+      b.restoreInsertionPoint(builder.saveInsertionPoint());
+      SmallVector<Value> found;
+      if (mayDrop(block)) {
+        Value any;
+        for (Value fragment : tested) {
+          bool isRows = fragment == rowDelta;
+          // Without a mask only a score drops a pair; one that passes a NaN on does not where there is any.
+          if (!isMasked && !(isRows ? scoresMayDrop() : scoresMayDropNaN()))
+            continue;
+          Value here = isRows ? anyNonFinite(fragment) : anyNonFinite(fragment, rowSum);
+          any = any ? arith::OrIOp::create(b, any, here).getResult() : here;
+        }
+        found.push_back(any ? any : arith::ConstantIntOp::create(b, false, /*width=*/1).getResult());
+      }
+      body(isMasked);
+      scf::YieldOp::create(b, found);
+    };
+  };
+  auto branch = scf::IfOp::create(b, isMasked, buildBranch(true), buildBranch(false));
+  return mayDrop(block) ? named(branch.getResult(0), "is_non_finite") : Value();
+}
+
+Value BackwardKernel::synchronise(Value condition) {
+  if (condition)
+    return named(holdsInBlock(condition), "has_non_finite");
+  gpu::BarrierOp::create(b);
+  return {};
+}
+
+void BackwardKernel::copyFinite(Value buffer, Value head, Value begin, Value length, Value tile) {
+  Value rows = named(sub(length, begin), length == qLen ? "q_rows" : "kv_rows");
+  CopyFiniteOp::create(b, buffer, ValueRange{batch, head, begin}, rows, tile, /*by_warp=*/false);
 }
 
 void BackwardKernel::differentiateTile(Value queryBegin, bool isMasked) {
@@ -199,7 +251,10 @@ void BackwardKernel::differentiateTile(Value queryBegin, bool isMasked) {
         if (isMasked)
           keep = isKept(queryIndex, keyIndex);
         if (hasScore) { // what the gradient region makes of a score of -inf is not wanted
-          Value isPositive = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, p, f32(0));
+          Value isPositive =
+              scoresMayDrop()
+                  ? arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, s, f32(-INFINITY)).getResult()
+                  : arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, p, f32(0)).getResult();
           keep = keep ? arith::AndIOp::create(b, keep, isPositive).getResult() : isPositive;
         }
         auto select = [&](Value value) -> Value {

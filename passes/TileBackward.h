@@ -18,6 +18,10 @@
 // Where results may not depend on the order of additions, that kernel leaves d_query out, and another one
 // keeps block_m queries and streams the keys.
 //
+// A pair that is dropped has p = d_x = 0. What its rows hold must not show, but 0 times an infinity or a NaN
+// is a NaN: where a tile with such pairs has any, they are left out of the right operands of the last three
+// products. Of kept pairs they show all the same: d_x is not finite then, and p is made a NaN.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef ATTN_PASSES_TILEBACKWARD_H
@@ -44,9 +48,26 @@ protected:
 
   /// lse, +inf for rows without a key or a query: their probabilities are 0 then.
   void loadRowLse(mlir::ValueRange place, mlir::Value rows);
+  /// Neither dropped by the mask nor beyond the lengths.
   mlir::Value isKept(mlir::Value queryIndex, mlir::Value keyIndex);
   /// exp(score - lse).
   mlir::Value getProbability(mlir::Value score, mlir::Value lse);
+  /// Whether a tile may have pairs within the lengths that are dropped.
+  bool mayDrop(const StreamedBlock &block) { return block.masked || scoresMayDrop(); }
+  /// Whether pairs of the tile have to be selected, because the mask may drop some or they may lie beyond the
+  /// lengths. Of a row beyond the last query the region of the gradient is not wanted; else its zeros do.
+  mlir::Value isMasked(const StreamedBlock &block, mlir::Value isRagged, mlir::Value queryRows);
+  /// Runs `body(isMasked)`. Returns whether the tile, as it is before, has rows that must not show in dropped
+  /// pairs: queries and keys, which the scores tell, and with `row_delta` those of d_out. Null where no pair
+  /// ever is dropped.
+  mlir::Value withAndWithoutMask(const StreamedBlock &block, mlir::Value isMasked,
+                                 llvm::ArrayRef<mlir::Value> tested, llvm::function_ref<void(bool)> body);
+  /// The barrier between probabilities and the products with them. Returns whether the condition holds for
+  /// any thread of the block; null where that is.
+  mlir::Value synchronise(mlir::Value condition);
+  /// Copies a block of rows into a tile, with 0 for what is not finite.
+  void copyFinite(mlir::Value buffer, mlir::Value head, mlir::Value begin, mlir::Value length,
+                  mlir::Value tile);
   /// Turns q k^T into probabilities and d_out v^T into d_x, in place.
   void differentiateTile(mlir::Value queryBegin, bool isMasked);
   void scaleFragment(mlir::Value fragment, double factor);
@@ -55,7 +76,7 @@ protected:
   mlir::Value lse, delta, dOut;
   // The head, and the block of keys that the tile is of.
   mlir::Value batch, head, kvHead, begin;
-  mlir::Value scores, dScores, rowLse, rowDelta;
+  mlir::Value scores, dScores, rowLse, rowDelta, rowSum;
 
 private:
   /// The gradient of a capture at an index that is the same for a whole head.

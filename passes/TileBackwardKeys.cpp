@@ -33,6 +33,7 @@ private:
   bool sumsQuery() { return op.getKind() == KernelKind::fused; }
   void allocateStorage();
   void copyBlock(Value queryBegin, Value stage);
+  void leaveOutNonFinite(Value queryBegin, Value queryTile, Value dOutTile);
   void step(const StreamedBlock &block);
   void subtractLargeLse();
   void computeProbabilities(Value queryBegin, bool isMasked);
@@ -91,6 +92,8 @@ void KeyKernel::allocateStorage() {
     dScores = fragment("d_scores", scoresType);
   rowLse = fragment("row_lse", scoresType.getRowsType());
   rowDelta = fragment("row_delta", scoresType.getRowsType());
+  if (!op.getMask().empty() || scoresMayDrop())
+    rowSum = fragment("row_sum", scoresType.getRowsType());
   dKey = fragment("d_key_sum", accumulatorType(blockN(), paddedHeadDim, keyGrid));
   dValue = fragment("d_value_sum", accumulatorType(blockN(), paddedValueDim, keyGrid));
   if (sumsQuery())
@@ -152,13 +155,32 @@ void KeyKernel::copyBlock(Value queryBegin, Value stage) {
   CopyCommitOp::create(b);
 }
 
+/// Leaves infinities and NaNs out of the right operands of the products that follow. Those of d_out show in
+/// the probabilities instead, where pairs are kept.
+void KeyKernel::leaveOutNonFinite(Value queryBegin, Value queryTile, Value dOutTile) {
+  if (!elementType.isF32()) // those are still there
+    LoadSharedOp::create(b, probabilitiesTile, scores);
+  LoadRowsOp::create(b, delta, ValueRange{batch, head, queryBegin}, sub(qLen, queryBegin), f32(0), rowDelta);
+  map(rowDelta, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
+    // The delta of a row with such a d_out is one, too.
+    Value p = elements[1], isDropped = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, p, f32(0));
+    return {arith::SelectOp::create(b, isDropped, p, math::FmaOp::create(b, elements[0], f32(0), p))};
+  });
+  StoreSharedOp::create(b, scores, probabilitiesTile);
+  copyFinite(dOut, head, queryBegin, qLen, dOutTile);
+  copyFinite(query, head, queryBegin, qLen, queryTile);
+  if (sumsQuery())
+    copyFinite(key, kvHead, begin, kvLen, keyTile);
+  gpu::BarrierOp::create(b);
+}
+
 void KeyKernel::step(const StreamedBlock &block) {
   bool isSingle = op.getSchedule().getStages() == 1;
   Value stage = isSingle ? index(0) : block.stage;
   Value queryTile = ringSlot(queryRing, stage, "query_tile"),
         dOutTile = ringSlot(dOutRing, stage, "d_out_tile");
-  Value masked = block.masked ? arith::OrIOp::create(b, block.masked, isRagged).getResult() : isRagged;
   Value rows = named(sub(qLen, block.begin), "q_rows");
+  Value masked = isMasked(block, isRagged, rows), isNonFinite;
   SmallVector<Value> place{batch, head, block.begin};
   // The block is there; all threads are done with the probabilities and gradients of the one before.
   CopyWaitOp::create(b, 0);
@@ -169,9 +191,8 @@ void KeyKernel::step(const StreamedBlock &block) {
   mma(scores, queryTile, keyTile, /*transposeA=*/false, /*transposeB=*/true);
   if (roundsProbabilities()) {
     subtractLargeLse();
-    ifThenElse(
-        masked, [&] { computeProbabilities(block.begin, true); },
-        [&] { computeProbabilities(block.begin, false); });
+    Value hasScores = withAndWithoutMask(block, masked, scores,
+                                         [&](bool isMasked) { computeProbabilities(block.begin, isMasked); });
     StoreSharedOp::create(b, scores, probabilitiesTile);
     LoadRowsOp::create(b, delta, place, rows, f32(0), rowDelta);
     FillOp::create(b, scores, f32(0));
@@ -189,23 +210,27 @@ void KeyKernel::step(const StreamedBlock &block) {
         return {arith::SelectOp::create(b, isDropped, f32(0), dS)};
       });
     };
-    ifThenElse(masked, [&] { differentiate(true); }, [&] { differentiate(false); });
+    // The delta of a row is as its d_out.
+    Value hasDOut = withAndWithoutMask(block, masked, rowDelta, differentiate);
+    if (hasScores)
+      isNonFinite = arith::OrIOp::create(b, hasScores, hasDOut);
     StoreSharedOp::create(b, scores, dScoresTile);
   } else {
     LoadRowsOp::create(b, delta, place, rows, f32(0), rowDelta);
     FillOp::create(b, dScores, f32(0));
     mma(dScores, dOutTile, valueTile, /*transposeA=*/false, /*transposeB=*/true);
-    ifThenElse(
-        masked, [&] { differentiateTile(block.begin, true); },
-        [&] { differentiateTile(block.begin, false); });
+    isNonFinite = withAndWithoutMask(block, masked, {scores, rowDelta},
+                                     [&](bool isMasked) { differentiateTile(block.begin, isMasked); });
     StoreSharedOp::create(b, scores, probabilitiesTile);
     StoreSharedOp::create(b, dScores, dScoresTile);
   }
-  gpu::BarrierOp::create(b);
+  Value hasNonFinite = synchronise(isNonFinite);
 
   // Later than at the top of the loop: the products above would wait for the same shared memory.
   if (!isSingle)
     copyBlock(block.next, sub(index(1), block.stage));
+  if (hasNonFinite)
+    ifThen(hasNonFinite, [&] { leaveOutNonFinite(block.begin, queryTile, dOutTile); });
   mma(dValue, probabilitiesTile, dOutTile, /*transposeA=*/true);
   mma(dKey, dScoresTile, queryTile, /*transposeA=*/true);
   if (isSingle) {
@@ -216,6 +241,12 @@ void KeyKernel::step(const StreamedBlock &block) {
     return;
   FillOp::create(b, dQuery, f32(0));
   mma(dQuery, dScoresTile, keyTile);
+  if (hasNonFinite)
+    ifThen(hasNonFinite, [&] {
+      gpu::BarrierOp::create(b);
+      copyRows(key, batch, kvHead, begin, kvLen, keyTile); // for the scores of the next block
+      CopyCommitOp::create(b);
+    });
   place.back() = named(arith::DivSIOp::create(b, block.begin, index(blockM())), "q_block");
   AtomicAddOp::create(b, dQuery, dQuerySum, place, rows, /*opaque=*/true);
 }

@@ -54,6 +54,8 @@ void QueryKernel::allocateStorage() {
   dScores = fragment("d_scores", scoresType);
   rowLse = fragment("row_lse", scoresType.getRowsType());
   rowDelta = fragment("row_delta", scoresType.getRowsType());
+  if (!op.getMask().empty() || scoresMayDrop())
+    rowSum = fragment("row_sum", scoresType.getRowsType());
   dQuery = fragment("d_query_sum", accumulatorType(blockM(), paddedHeadDim, queryGrid));
 }
 
@@ -78,15 +80,18 @@ void QueryKernel::step(Value queryBegin, const StreamedBlock &block) {
   FillOp::create(b, dScores, f32(0));
   mma(dScores, dOutTile, valueTile, /*transposeA=*/false, /*transposeB=*/true);
   begin = block.begin;
-  Value masked = named(isLess(kvLen, add(begin, index(blockN()))), "is_ragged");
-  if (block.masked)
-    masked = arith::OrIOp::create(b, block.masked, masked);
-  ifThenElse(
-      masked, [&] { differentiateTile(queryBegin, true); }, [&] { differentiateTile(queryBegin, false); });
+  Value isRagged = named(isLess(kvLen, add(begin, index(blockN()))), "is_ragged");
+  Value isNonFinite = withAndWithoutMask(block, isMasked(block, isRagged, sub(qLen, queryBegin)), scores,
+                                         [&](bool isMasked) { differentiateTile(queryBegin, isMasked); });
   StoreSharedOp::create(b, dScores, dScoresTile);
-  gpu::BarrierOp::create(b);
+  Value hasNonFinite = synchronise(isNonFinite);
   if (!isSingle)
     copyBlock(block.next, sub(index(1), block.stage));
+  if (hasNonFinite)
+    ifThen(hasNonFinite, [&] {
+      copyFinite(key, kvHead, begin, kvLen, keyTile);
+      gpu::BarrierOp::create(b);
+    });
   mma(dQuery, dScoresTile, keyTile);
   if (isSingle) {
     gpu::BarrierOp::create(b);

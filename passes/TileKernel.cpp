@@ -181,14 +181,18 @@ Value TileKernel::anyAt(ValueRange ins, function_ref<Value(ValueRange, ValueRang
   });
 }
 
+Value TileKernel::anyNonFinite(Value fragment) {
+  return any(fragment, [&](ValueRange elements) -> Value {
+    return arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, math::AbsFOp::create(b, elements[0]),
+                                 f32(INFINITY));
+  });
+}
+
 Value TileKernel::anyNonFinite(Value accumulator, Value rows) {
   // Additions, of which several rows are under way; comparisons of elements would wait for each other.
   FillOp::create(b, rows, f32(0));
   RowReduceOp::create(b, Combine::add, accumulator, rows, /*scratch=*/Value(), /*partial=*/true);
-  return any(rows, [&](ValueRange elements) -> Value {
-    return arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, math::AbsFOp::create(b, elements[0]),
-                                 f32(INFINITY));
-  });
+  return anyNonFinite(rows);
 }
 
 Value TileKernel::holdsInBlock(Value condition) {
@@ -303,6 +307,23 @@ void OnlineTileKernel::copyRows(Value buffer, Value batch, Value head, Value beg
 bool OnlineTileKernel::scoresMayDrop() {
   return !op.getScore().empty() &&
          getFloatInterval(op.getScore().front().getTerminator()->getOperand(0)).low == -INFINITY;
+}
+
+/// Whether a NaN in `argument` makes one of `value`, seen from its arithmetic.
+static bool passesNaN(Value value, Value argument) {
+  if (value == argument)
+    return true;
+  Operation *op = value.getDefiningOp();
+  return isa_and_nonnull<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::NegFOp,
+                         math::FmaOp, math::TanhOp>(op) &&
+         llvm::any_of(op->getOperands(), [&](Value operand) { return passesNaN(operand, argument); });
+}
+
+bool OnlineTileKernel::scoresMayDropNaN() {
+  if (!scoresMayDrop())
+    return false;
+  Block &score = op.getScore().front();
+  return !passesNaN(score.getTerminator()->getOperand(0), score.getArgument(ScoreArgs::score));
 }
 
 void OnlineTileKernel::mma(Value acc, Value a, Value b, bool transposeA, bool transposeB) {

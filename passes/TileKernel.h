@@ -93,8 +93,9 @@ public:
   /// The same for `body(indices, elements)`.
   mlir::Value anyAt(mlir::ValueRange ins,
                     llvm::function_ref<mlir::Value(mlir::ValueRange, mlir::ValueRange)> body);
-  /// Whether any element that the warp has of an accumulator is an infinity or a NaN, or the sum of a row too
-  /// large. Overwrites `rows`, a fragment of its rows.
+  /// Whether any element that the warp has of a fragment is an infinity or a NaN.
+  mlir::Value anyNonFinite(mlir::Value fragment);
+  /// The same of an accumulator, or the sum of a row too large. Overwrites `rows`, a fragment of its rows.
   mlir::Value anyNonFinite(mlir::Value accumulator, mlir::Value rows);
   /// Whether `condition` holds for any thread of the block. A barrier.
   mlir::Value holdsInBlock(mlir::Value condition);
@@ -183,6 +184,8 @@ protected:
 
   /// Whether the score region may make a score of finite numbers -inf.
   bool scoresMayDrop();
+  /// The same of a score that is a NaN before.
+  bool scoresMayDropNaN();
 
   /// The regions, inside a map, for the pair (query, key), which may be one that is dropped, or lie beyond
   /// the lengths: captures are read out of bounds then, which kernels may.

@@ -309,6 +309,129 @@ func.func @backward(%q: !q, %k: !k, %v: !k, %lse: !l, %delta: !l, %d_out: !q) ->
 
 // -----
 
+// What dropped pairs hold may be infinite: where a masked tile has any such row, its tiles are copied again without, and the keys
+// brought back at the end. A row beyond the last query keeps no key.
+!t = tensor<1x1x?x64xbf16>
+!l = tensor<1x1x?xf32>
+// CHECK-LABEL: gpu.func @dropping_fused(
+// CHECK: %[[Q_LEN:.*]] = memref.dim %arg0
+// CHECK: %[[MASKED:.*]] = arith.ori
+// CHECK: %[[SCORES:.*]] = scf.if %[[MASKED]] -> (i1) {
+// CHECK: attn_tile.row_reduce add %scores into %row_sum partial
+// CHECK: %[[ANY:.*]] = attn_tile.any ins(%row_sum
+// CHECK: attn_tile.map ins(%row_lse{{.*}} outs(%scores
+// CHECK: arith.cmpi slt, %{{.*}}, %[[Q_LEN]] :
+// CHECK: scf.yield %[[ANY]]
+// CHECK: } else {
+// CHECK-NOT: attn_tile.any
+// CHECK: scf.yield %false
+// CHECK: %[[D_OUT:.*]] = scf.if %[[MASKED]] -> (i1) {
+// CHECK: attn_tile.any ins(%row_delta
+// CHECK: %[[EITHER:.*]] = arith.ori %[[SCORES]], %[[D_OUT]]
+// CHECK: attn_tile.store_shared %scores to %d_scores_tile
+// CHECK: %[[FOUND:.*]] = gpu.all_reduce or %[[EITHER]] uniform
+// CHECK: scf.if %[[FOUND]] {
+// CHECK-NEXT: attn_tile.load_shared %probabilities_tile to %scores
+// CHECK: attn_tile.load_rows {{.*}} to %row_delta
+// CHECK-NEXT: attn_tile.map ins(%row_delta{{.*}} outs(%scores
+// CHECK: math.fma
+// CHECK: attn_tile.store_shared %scores to %probabilities_tile
+// CHECK: attn_tile.copy_finite {{.*}} to %d_out_tile :
+// CHECK: attn_tile.copy_finite {{.*}} to %query_tile :
+// CHECK: attn_tile.copy_finite {{.*}} to %key_tile :
+// CHECK-NEXT: gpu.barrier
+// CHECK-NEXT: }
+// CHECK-NEXT: attn_tile.mma mma_sync %d_value_sum, %probabilities_tile, %d_out_tile transpose_a :
+// CHECK-NEXT: attn_tile.mma mma_sync %d_key_sum, %d_scores_tile, %query_tile transpose_a :
+// CHECK: attn_tile.mma mma_sync %d_query, %d_scores_tile, %key_tile :
+// CHECK-NEXT: scf.if %[[FOUND]] {
+// CHECK-NEXT: gpu.barrier
+// CHECK: attn_tile.copy_async {{.*}} to %key_tile
+// CHECK-NEXT: attn_tile.copy_commit
+func.func @dropping(%q: !t, %lse: !l) -> (!t, !t, !t) {
+  %dq, %dk, %dv = attn.online_attention fused %q, %q, %q, %lse, %lse, %q schedule(<block_m = 64, block_n = 64, warps = 4>)
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %keep = arith.cmpi sle, %kv_idx, %q_idx : index
+      attn.yield %keep : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %n = attn.q_len %b
+      attn.yield_ranges visited(%begin to %n) masked(%begin to %end)
+    } : (!t, !t, !t, !l, !l, !t) -> (!t, !t, !t)
+  return %dq, %dk, %dv : !t, !t, !t
+}
+
+// -----
+
+// A score that may be -inf drops pairs in every tile, and where it is selected a NaN with it; one that may not drops none, but a
+// region of gradients wants no row beyond the last query.
+!t = tensor<1x1x?x64xbf16>
+!l = tensor<1x1x?xf32>
+// CHECK-LABEL: gpu.func @scores_drop_dq(
+// CHECK: scf.if %{{.*}} -> (i1) {
+// CHECK: attn_tile.any ins(%row_sum
+// CHECK: } else {
+// CHECK: attn_tile.any ins(%row_sum
+// CHECK: scf.if
+// CHECK: attn_tile.copy_finite {{.*}} to %key_tile :
+// CHECK-NEXT: gpu.barrier
+// CHECK-NEXT: }
+// CHECK-NEXT: attn_tile.mma mma_sync %d_query_sum, %d_scores_tile, %key_tile :
+// CHECK-LABEL: gpu.func @scores_pass_dq(
+// CHECK: scf.if %{{.*}} -> (i1) {
+// CHECK: attn_tile.any ins(%row_sum
+// CHECK: } else {
+// CHECK-NOT: attn_tile.any
+// CHECK: scf.yield %false
+// CHECK-LABEL: gpu.func @scores_bounded_dq(
+// CHECK: %[[Q_LEN:.*]] = memref.dim %arg0
+// CHECK: attn_tile.mma mma_sync %d_scores
+// CHECK: %[[RAGGED:.*]] = arith.cmpi slt
+// CHECK-NEXT: arith.subi %[[Q_LEN]]
+// CHECK-NEXT: arith.constant 64
+// CHECK-NEXT: %[[FEW:.*]] = arith.cmpi slt
+// CHECK-NEXT: %[[SELECTS:.*]] = arith.ori %[[RAGGED]], %[[FEW]]
+// CHECK-NEXT: scf.if %[[SELECTS]] {
+// CHECK: arith.cmpi slt, %{{.*}}, %[[Q_LEN]] :
+// CHECK-NOT: all_reduce
+// CHECK-NOT: copy_finite
+func.func @scores_drop(%q: !t, %lse: !l) -> !t {
+  %dq = attn.online_attention dq %q, %q, %q, %lse, %lse, %q schedule(<block_m = 64, block_n = 64, warps = 4>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %minus_infinity = arith.constant 0xFF800000 : f32
+      %is_same = arith.cmpi eq, %q_idx, %kv_idx : index
+      %x = arith.select %is_same, %minus_infinity, %s : f32
+      attn.yield %x : f32
+    } gradient(%d: f32, %s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      attn.yield %d : f32
+    } : (!t, !t, !t, !l, !l, !t) -> !t
+  return %dq : !t
+}
+func.func @scores_pass(%q: !t, %lse: !l) -> !t {
+  %dq = attn.online_attention dq %q, %q, %q, %lse, %lse, %q schedule(<block_m = 64, block_n = 64, warps = 4>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %x = arith.addf %s, %s : f32
+      attn.yield %x : f32
+    } gradient(%d: f32, %s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %x = arith.addf %d, %d : f32
+      attn.yield %x : f32
+    } : (!t, !t, !t, !l, !l, !t) -> !t
+  return %dq : !t
+}
+func.func @scores_bounded(%q: !t, %lse: !l) -> !t {
+  %dq = attn.online_attention dq %q, %q, %q, %lse, %lse, %q schedule(<block_m = 64, block_n = 64, warps = 4>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %x = math.sin %s : f32
+      attn.yield %x : f32
+    } gradient(%d: f32, %s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %slope = math.cos %s : f32
+      %x = arith.mulf %d, %slope : f32
+      attn.yield %x : f32
+    } : (!t, !t, !t, !l, !l, !t) -> !t
+  return %dq : !t
+}
+
+// -----
+
 // A gradient of a capture whose index is the same for a head is summed by the threads; any other by atomics.
 !t = tensor<1x4x?x64xbf16>
 !l = tensor<1x4x?xf32>

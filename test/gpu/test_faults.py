@@ -93,20 +93,47 @@ def spoil(inputs, name, share, seed):
     inputs[name] = torch.where(some(share, *x.shape[:3], 1) & some(0.1, *x.shape), garbage, x)
 
 
-def check_garbage(attention, fn, sizes):
-    """What dropped pairs hold does not show: values that some queries keep and others drop, keys that all drop."""
+def replace_rows(inputs, names, begin, end, number):
+    """Rows of the tensors from `begin` on, which may be one position for each batch entry."""
+    for name in names:
+        at = torch.arange(inputs[name].shape[2], device=DEVICE)[:, None]
+        inputs[name] = torch.where((at >= begin) & (at < end), number, inputs[name])
+
+
+def make_garbage(attention, shape, seed, backward):
+    """What dropped pairs hold is not finite: values that some queries keep and others drop, keys that all drop. For gradients also
+    keys that late queries keep, and early queries whose keys others keep, too."""
+    inputs = make_inputs(attention, shape, seed)
+    names = [capture.name for capture in attention.mod.captures]
+    if "lengths" in names:
+        lengths = torch.tensor([shape.kv_len // 5, shape.kv_len - 3], device=DEVICE)
+        inputs["captures"][names.index("lengths")] = lengths
+        replace_rows(inputs, "k", lengths[:, None, None, None], shape.kv_len, torch.nan)
+        replace_rows(inputs, "v", lengths[:, None, None, None], shape.kv_len, torch.inf)
+    if not backward:
+        spoil(inputs, "v", 0.05, seed)
+        return [inputs]
+    if "lengths" in names:
+        return [inputs]
+    few = attention.mod is MODS["minus_infinity"]  # of many keys each query would keep some
+    late, early, d_out = dict(inputs), dict(inputs), dict(inputs)
+    replace_rows(late, "kv", shape.kv_len - (1 if few else 41), shape.kv_len, torch.nan)
+    replace_rows(early, ("q", "d_out"), 0, 1 if few else 23, torch.inf)
+    spoil(d_out, "d_out", 0.02, seed)
+    return [late, early, d_out]
+
+
+def check_garbage(attention, fn, sizes, backward):
+    """What dropped pairs hold does not show, and what kept ones hold does."""
     problems = []
     for seed, (q_len, kv_len) in enumerate(sizes):
         shape = attention.shape(2, q_len, kv_len)
-        inputs = make_inputs(attention, shape, seed)
-        spoil(inputs, "v", 0.05, seed)
-        if attention.mod is MODS["padding"]:
-            lengths = torch.tensor([kv_len // 5, kv_len - 3], device=DEVICE)
-            inputs["captures"] = [lengths]
-            beyond = torch.arange(kv_len, device=DEVICE)[:, None] >= lengths[:, None, None, None]
-            inputs["k"], inputs["v"] = (torch.where(beyond, x, inputs[name]) for name, x in (("k", torch.nan), ("v", torch.inf)))
-        problems += check_inputs(attention, fn, shape, inputs, False)
+        for number, inputs in enumerate(make_garbage(attention, shape, seed, backward)):
+            problems += [f"{number}: {problem}" for problem in check_inputs(attention, fn, shape, inputs, backward)]
     assert not problems, "\n".join(problems)
+
+
+GARBAGE_SIZES = ((200, 200), (129, 70), (1, 33), (300, 300))
 
 
 @pytest.mark.parametrize("dim", (64, 128, 256, 512))
@@ -118,18 +145,54 @@ def test_garbage(compiled, type, mod, dim):
     if type == "f32" and mod.endswith("_afn"):
         pytest.skip("an approximation is asked for, which shows in f32")
     attention = Attention(type, 4, 2, dim, dim, MODS[mod])
-    check_garbage(attention, compiled(attention), ((200, 200), (129, 70), (1, 33), (300, 300)))
+    check_garbage(attention, compiled(attention), GARBAGE_SIZES, False)
+
+
+@pytest.mark.parametrize(
+    "dim, mod",
+    [
+        *((64, mod) for mod in ("causal", "padding", "window", "document", "lines", "alibi", "minus_infinity")),
+        (80, "bottom_right"), (128, "causal"), (128, "minus_infinity"), (256, "causal"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("type", ("bf16", "f16", "f32"))
+def test_garbage_backward(compiled, type, dim, mod):
+    if type == "f16" and (dim != 64 or mod == "alibi"):
+        pytest.skip("bf16 covers it; probabilities of far keys are 0 in f16")
+    attention = Attention(type, 4, 2, dim, dim, MODS[mod])
+    check_garbage(attention, compiled(attention), GARBAGE_SIZES, True)
+
+
+@pytest.mark.parametrize("dim", (64, 128))
+@pytest.mark.parametrize("type", ("bf16", "f32"))
+def test_garbage_deterministic(compiled, type, dim):
+    attention = Attention(type, 4, 2, dim, dim, MODS["causal"])
+    check_garbage(attention, compiled(attention, deterministic=True), GARBAGE_SIZES, True)
+
+
+@pytest.mark.parametrize("mod", ("bias_f32", "soft_cap"))
+def test_garbage_captures(compiled, mod):
+    """The gradients of captures have nothing of dropped pairs, and nothing of queries beyond the last."""
+    base, mask = MODS[mod], MODS["causal" if mod == "bias_f32" else "padding"]
+    count = len(base.captures)
+    attention = Attention("bf16", 4, 2, 64, 64, Mod(
+        captures=base.captures + mask.captures, score=base.score, mask=mask.mask,
+        torch_score=lambda s, b, h, q, k, n, *captures: base.torch_score(s, b, h, q, k, n, *captures[:count]),
+        torch_mask=lambda s, b, h, q, k, n, *captures: mask.torch_mask(s, b, h, q, k, n, *captures[count:]),
+    ))  # fmt: skip
+    check_garbage(attention, compiled(attention), ((200, 200), (129, 70)), True)
 
 
 @pytest.mark.parametrize("mod", ("bottom_right", "padding"))
 def test_garbage_in_parts(compiled, mod):
     attention = Attention("bf16", 8, 2, 128, 128, MODS[mod])
-    check_garbage(attention, compiled(attention, kv_splits=3), ((1, 700), (5, 300)))
+    check_garbage(attention, compiled(attention, kv_splits=3), ((1, 700), (5, 300)), False)
 
 
 def test_garbage_tf32(compiled):
     attention = Attention("f32", 4, 2, 64, 64, MODS["causal"], tf32=True)
-    check_garbage(attention, compiled(attention, tf32=True), ((200, 200),))
+    for backward in (False, True):
+        check_garbage(attention, compiled(attention, tf32=True), ((200, 200),), backward)
 
 
 def test_same_key(compiled):
