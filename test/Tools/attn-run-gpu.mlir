@@ -33,9 +33,7 @@
 // The instructions that only this GPU has, unless others are asked for; and why not, where they do not go.
 // RUN: env ATTN_CACHE_DIR=%t.cache attn-run %s --entry=causal --explain --target=sm_90a --q-len=1000 --kv-len=1000 | FileCheck %s --check-prefix=HOPPER
 // HOPPER: schedule block_m = 128 queries, block_n = 128 keys, 12 warps, 2 stages, family hopper, fixed maximum
-// HOPPER-NEXT: by rule not measured: hopper forward of sm_90a, 16 bits, head_dim 128, value_dim 128, mask comparison, score none, long lengths
-// HOPPER-NEXT: rejected hopper 192 x 128, 16 warps, 1 block a multiprocessor: 160 registers of accumulators and probabilities a thread exceed 128
-// HOPPER-NEXT: chosen hopper 128 x 128, 12 warps, 1 block a multiprocessor: {{.*}} of 232448 bytes of shared memory, 160 of 204 registers of accumulators a thread
+// HOPPER-NEXT: chosen hopper 128 x 128, 12 warps, 1 block a multiprocessor: {{.*}} of 232448 bytes of shared memory, 160 of 204 registers of accumulators a thread; measured: {{[0-9.]+}} TFLOP/s against {{[0-9.]+}} of {{.*}}
 // HOPPER: figures of the data sheet of H200 SXM{{$}}
 // HOPPER: kernel causal_forward: 128 blocks
 // HOPPER: kernel causal_forward_repair: 128 blocks
