@@ -78,7 +78,7 @@ def test_explain(module):
 def test_tune(tmp_path):
     """The table has one entry a class, whose winner is one of the candidates, and other entries stay."""
     path = tmp_path / "table.json"
-    options = ("--tune", "--n=512", "--d=64", "--repeats=3", f"--write={path}")
+    options = ("--tune", "--n=512", "--d=256", "--repeats=3", f"--write={path}")
     text = run("attn-bench", *options, "--mods=full")
     assert "the present choice" in text and "chosen" in text and "differ" not in text, text
     run("attn-bench", *options, "--mods=full,causal")
