@@ -134,9 +134,10 @@ class Function:
                 self._backward = Function(self._text, self._device, self._given, backward=True)
             return self._backward
 
-    def prepare(self):
-        """Makes the machine code now that the first calls would otherwise make."""
-        _check(library.attn_prepare(self._first.handle))
+    def prepare(self, variant=None):
+        """Makes the machine code now that the first calls would otherwise make: all, or that of a variant of the launch plan,
+        by its name there."""
+        _check(library.attn_prepare_variant(self._first.handle, None if variant is None else variant.encode()))
         return self
 
     def source(self):

@@ -74,7 +74,7 @@ _FUNCTIONS = {
     "attn_get_api_version": (c_int32, []),
     "attn_compile": (c_int32, [c_char_p, c_size_t, c_char_p, POINTER(CompileOptions), POINTER(c_void_p)]),
     "attn_destroy": (None, [c_void_p]),
-    "attn_prepare": (c_int32, [c_void_p]),
+    "attn_prepare_variant": (c_int32, [c_void_p, c_char_p]),
     "attn_get_num_parameters": (c_int32, [c_void_p]),
     "attn_get_num_results": (c_int32, [c_void_p]),
     "attn_get_parameter": (c_int32, [c_void_p, c_int32, POINTER(Value)]),
@@ -110,8 +110,8 @@ def _load():
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
-    if library.attn_get_api_version() < 1:
-        raise ImportError(f"{path} has an interface of version {library.attn_get_api_version()}, expected 1 or later")
+    if library.attn_get_api_version() < 4:
+        raise ImportError(f"{path} has an interface of version {library.attn_get_api_version()}, expected 4 or later")
     return library
 
 

@@ -43,7 +43,7 @@ static bool readStruct(T &to, const T *from) {
 
 const char *attn_get_error(void) { return lastError.c_str(); }
 
-int32_t attn_get_api_version(void) { return 3; }
+int32_t attn_get_api_version(void) { return 4; }
 
 //===----------------------------------------------------------------------===//
 // DLPack
@@ -270,10 +270,25 @@ attn_status attn_compile(const char *module, size_t length, const char *device,
 
 void attn_destroy(attn_program *program) { delete program; }
 
-attn_status attn_prepare(attn_program *program) {
+attn_status attn_prepare(attn_program *program) { return attn_prepare_variant(program, nullptr); }
+
+attn_status attn_prepare_variant(attn_program *program, const char *variant) {
   if (!program)
     return failArgument("attn_prepare: the program is null");
-  Status status = program->program->prepare();
+  const std::vector<VariantSpec> &variants = program->program->getPlan().variants;
+  auto found = variants.begin();
+  if (variant) {
+    found = llvm::find_if(variants, [&](const VariantSpec &each) { return each.name == variant; });
+    if (found == variants.end()) {
+      std::vector<std::string> names;
+      for (const VariantSpec &each : variants)
+        names.push_back(each.name);
+      return failArgument("attn_prepare_variant: expected a variant of the plan (" +
+                          (names.empty() ? "on a CPU there is none" : llvm::join(names, ", ")) + "), got " +
+                          variant);
+    }
+  }
+  Status status = program->program->prepare(variant ? &*found : nullptr);
   return status.ok() ? ATTN_SUCCESS : fail(ATTN_ERROR_COMPILE, status.getMessage());
 }
 

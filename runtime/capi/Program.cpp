@@ -71,7 +71,7 @@ public:
 
   std::string getDevice() const override { return "cpu"; }
   std::pair<int, int> getDlpackDevice() const override { return {1, 0}; }
-  Status prepare() override { return {}; }
+  Status prepare(const VariantSpec *) override { return {}; }
   StatusOr<int64_t> getWorkspaceBytes(const std::vector<TensorRef> &parameters,
                                       const std::vector<TensorRef> &results) const override {
     if (Status status = check(parameters, results); !status.ok())
@@ -193,12 +193,17 @@ public:
     return {2, executable ? executable->getDevice().ordinal : -1};
   }
 
-  Status prepare() override {
+  Status prepare(const VariantSpec *variant) override {
+    std::vector<bool> needed(plan.modules.size(), !variant);
+    if (variant)
+      for (const LaunchSpec &launch : variant->launches)
+        needed[launch.module] = true;
     std::vector<Status> statuses(plan.modules.size());
     std::vector<std::thread> threads;
     // Through the cache, from which the executable takes them.
     for (size_t i = 0; i < plan.modules.size(); ++i)
-      threads.emplace_back([&, i] { statuses[i] = getCompiled(plan.modules[i]).getStatus(); });
+      if (needed[i])
+        threads.emplace_back([&, i] { statuses[i] = getCompiled(plan.modules[i]).getStatus(); });
     for (std::thread &thread : threads)
       thread.join();
     for (const Status &status : statuses)

@@ -29,7 +29,8 @@ public:
   /// DLPack's type of the device, and its number.
   virtual std::pair<int, int> getDlpackDevice() const = 0;
 
-  virtual Status prepare() = 0;
+  /// The machine code of what a variant of the plan launches, or of everything.
+  virtual Status prepare(const VariantSpec *variant) = 0;
   virtual Status launch(const std::vector<TensorRef> &parameters, const std::vector<TensorRef> &results,
                         void *stream, WorkspaceRef workspace) const = 0;
   virtual StatusOr<int64_t> getWorkspaceBytes(const std::vector<TensorRef> &parameters,

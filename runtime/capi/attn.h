@@ -120,6 +120,10 @@ ATTN_API void attn_destroy(attn_program *program);
 /* Makes, or loads from the cache, the machine code of all that a call may need. Needs NVRTC, but no GPU. */
 ATTN_API attn_status attn_prepare(attn_program *program);
 
+/* Since version 4. The same for one variant of the launch plan, by its name there ("aligned", "split_kv", …);
+ * null for all. A CPU has none. */
+ATTN_API attn_status attn_prepare_variant(attn_program *program, const char *variant);
+
 /*===----------------------------------------------------------------------===*\
 |* What a program is                                                          *|
 \*===----------------------------------------------------------------------===*/

@@ -40,6 +40,8 @@ for options in ({"family": "portable"}, {"exact_maximum": True}):
     expect(ValueError, "family and exact_maximum are of a GPU; the device is cpu", lambda: attn.compile(soft_cap, "cpu", **options))
 expect(ValueError, "are 0 or positive", lambda: attn.compile(soft_cap, "cpu", block_m=-1))
 expect(attn.CompileError, "unknown GPU architecture 'sm_70', expected sm_80", lambda: attn.compile(soft_cap, arch="sm_70"))
+expect(ValueError, "expected a variant of the plan (on a CPU there is none), got aligned",
+       lambda: attn.compile(soft_cap, "cpu").prepare("aligned"))  # fmt: skip
 
 # Calls.
 fn = attn.compile(soft_cap, "cpu")

@@ -73,6 +73,14 @@ assert "atomic" not in backward.source() and "online_attention dq" in backward.s
 assert attn.compile(causal, "cuda", entry="top_left", arch="sm_90a").launch_plan() == fn.launch_plan()
 
 try:
+    fn.prepare("sideways")
+    raise AssertionError("prepared a variant that there is not")
+except ValueError as error:
+    assert "expected a variant of the plan (" in str(error) and "aligned, any), got sideways" in str(error), error
+try:
+    # One variant, then the rest.
+    fn.prepare("any")
+    assert "not compiled" in fn.explain() and "registers" in fn.explain()
     fn.prepare()
     assert "registers" in fn.explain() and "not compiled" not in fn.explain()
 except attn.CompileError as error:

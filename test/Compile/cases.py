@@ -1,6 +1,7 @@
 """What is compiled for GPUs that are not here. A test for each case; to cover something new, add a row."""
 
 import dataclasses
+import itertools
 import re
 from pathlib import Path
 
@@ -13,6 +14,9 @@ PORTABLE = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 # One of each amount of shared memory that a schedule is chosen for, and the least and the most.
 MEMORIES = ("sm_80", "sm_86", "sm_90a")
 FEW = ("sm_86", "sm_90a")
+# The variants of a launch plan that calls with many queries and aligned rows take. The others (rows of any alignment, keys in
+# parts, few rows) have the same arithmetic around other loads and stores: they are compiled for a few masks and scores only.
+USUAL = ("aligned", "short_lengths")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,22 +30,24 @@ class Row:
     passes: tuple = ("forward", "backward")
     archs: tuple = PORTABLE
     options: tuple = ()  # of attn.compile, as pairs
+    variants: tuple = USUAL  # of the launch plan, those that it has; none for all
 
 
 GRID = (
-    Row("plain.mlir"),
-    Row("causal.mlir"),
+    *(Row(file, variants=()) for file in ("plain.mlir", "causal.mlir")),
     *(Row(example) for example in EXAMPLES if example not in ("causal.mlir", "block_lists.mlir")),
+    # All variants where a tensor is read beside the keys, where scores may be -inf, and where two ranges are visited.
+    *(Row(file, dims=(64, 128), archs=FEW, variants=()) for file in ("additive_bias.mlir", "document_mask.mlir", "sink_window.mlir")),
     # The other types: f16 has the schedules of bf16, f32 has its own.
     Row("plain.mlir", types=("f16",), dims=(64, 128), archs=FEW),
-    Row("plain.mlir", types=("f32",), archs=MEMORIES),
+    Row("plain.mlir", types=("f32",), archs=MEMORIES, variants=()),
     Row("causal.mlir", types=("f32",), archs=FEW),
     # Other functions of the examples. One of block_lists makes lists, one has two attentions: neither has a backward. That with lists
     # is document_mask's.
     Row("causal.mlir", functions=("bottom_right",), dims=(64, 128), archs=FEW),
     Row("sliding_window.mlir", functions=("captured_window",), dims=(64, 128), archs=FEW),
     Row("gqa.mlir", functions=("dynamic_heads",), dims=(64, 128), archs=FEW),
-    Row("block_lists.mlir", functions=("make_lists", "layer", "two_layers"), dims=(64, 128), passes=("forward",), archs=FEW),
+    Row("block_lists.mlir", functions=("make_lists", "layer", "two_layers"), dims=(64, 128), passes=("forward",), archs=FEW, variants=()),
     # Warps that divide the columns of the output, and what an option asks for.
     Row("plain.mlir", types=("bf16", "f32"), dims=(320, 512), passes=("forward",), archs=FEW),
     Row("plain.mlir", types=("f32",), dims=(64, 128), archs=FEW, options=(("tf32", True),)),
@@ -63,6 +69,7 @@ class Case:
     backward: bool
     arch: str
     options: tuple
+    variants: tuple
 
     def get_module(self):
         """The file with other dimensions and types. All functions have one name, so that kernels in which they do not
@@ -78,14 +85,12 @@ def find(file):
 
 
 def list_cases():
+    """In the order of the table; of two cases of one name the later row's is taken."""
+    named = {}
     for row in GRID:
-        for function in row.functions or re.findall(r"func\.func @(\w+)", find(row.file).read_text())[:1]:
-            for direction in row.passes:
-                for type in row.types:
-                    for dim in row.dims:
-                        for arch in row.archs:
-                            parts = [function, *(f"{key}{value}" for key, value in row.options), direction, type]
-                            name = "/".join([*parts, f"d{dim}", arch])
-                            yield Case(
-                                name, row.file, function, type, dim, direction == "backward", arch, row.options
-                            )
+        functions = row.functions or re.findall(r"func\.func @(\w+)", find(row.file).read_text())[:1]
+        options = [f"{key}{value}" for key, value in row.options]
+        for function, direction, type, dim, arch in itertools.product(functions, row.passes, row.types, row.dims, row.archs):
+            name = "/".join([function, *options, direction, type, f"d{dim}", arch])
+            named[name] = Case(name, row.file, function, type, dim, direction == "backward", arch, row.options, row.variants)
+    return list(named.values())

@@ -21,10 +21,16 @@ def emit(case):
     return attn.compile(case.get_module(), "cuda", entry="f", arch=case.arch, **direction)
 
 
+def list_variants(case, plan):
+    return [variant for variant in plan["variants"] if variant["name"] in case.variants or not case.variants]
+
+
 def hash_emitted(case):
     """Of all that is compiled, which is the plan's sources; or what is wrong with the module."""
     try:
-        modules = json.loads(emit(case).launch_plan())["modules"]
+        plan = json.loads(emit(case).launch_plan())
+        numbers = {launch["module"] for variant in list_variants(case, plan) for launch in variant["launches"]}
+        modules = [plan["modules"][number] for number in sorted(numbers)]
         return {"hash": hashlib.sha256(json.dumps(modules).encode()).hexdigest()}
     except Exception as error:
         return {"error": str(error)}
@@ -35,7 +41,9 @@ def compile(case, dump):
     for file in dump.iterdir():
         file.unlink()
     try:
-        emit(case).prepare()
+        function = emit(case)
+        for variant in list_variants(case, json.loads(function.launch_plan())):
+            function.prepare(variant["name"])
     except Exception as error:
         return {"error": str(error), "log": "".join(file.read_text() for file in dump.glob("*.log"))}
     kernels = [json.loads(file.read_text()) for file in sorted(dump.glob("*.json"))]

@@ -28,13 +28,18 @@ for mod in MODS:
     assert case.kept_pairs() == 4 * exact, mod
 assert Case("full", True, 64, 1024).flops() == 10 * 64 * Case("full", True, 64, 1024).kept_pairs()
 
-# Every case is a module that compiles, with and without lse, and so does its backward.
+# Every case is a module that compiles, with and without lse, and so does its backward, and what makes its lists.
+def compile(text, *passes):
+    command = ["attn-opt", "--attn-set-target=arch=sm_90a", *passes, "--attn-to-cuda-pipeline", "-o", "/dev/null"]
+    subprocess.run(command, input=text, text=True, check=True)
+
+
 for mod in MODS:
+    case = Case(mod, False, 128, 4096)
     for has_lse in (True, False):
-        subprocess.run(
-            ["attn-opt", "--attn-set-target=arch=sm_90a", "--attn-differentiate", "--attn-to-cuda-pipeline", "-o", "/dev/null"],
-            input=Case(mod, False, 128, 4096).text(has_lse), text=True, check=True,
-        )  # fmt: skip
+        compile(case.text(has_lse), "--attn-differentiate")
+    if case.has_lists:
+        compile(case.lists_text())
 
 
 def cell(table, mod, direction, n, missing=(), **tflops):

@@ -54,9 +54,9 @@ static cl::opt<bool> backward("backward",
 static cl::opt<std::string> target("target",
                                    cl::desc("host, x86-64, x86-64-v3 (AVX2) or x86-64-v4 (AVX-512)"),
                                    cl::init("host"), cl::cat(category));
-static cl::opt<std::string> gpu("gpu", cl::ValueOptional, cl::value_desc("N"),
-                                cl::desc("Time on CUDA device N (0 if not given) instead of a CPU"),
-                                cl::cat(category));
+static cl::opt<std::string> gpuNumber("gpu", cl::ValueOptional, cl::value_desc("N"),
+                                      cl::desc("Time on CUDA device N (0 if not given) instead of a CPU"),
+                                      cl::cat(category));
 static cl::opt<int> repeats("repeats", cl::desc("Timed runs of each case on a GPU"), cl::init(9),
                             cl::cat(category));
 static cl::opt<bool> tunes("tune",
@@ -250,10 +250,10 @@ static llvm::Error configure(ProgramOptions &options) {
                      "--exact-maximum say");
   if (tablePath.getNumOccurrences() && !tunes)
     return makeError("--write is for --tune");
-  if (gpu.getNumOccurrences() || tunes) {
+  if (gpuNumber.getNumOccurrences() || tunes) {
     if (target.getNumOccurrences() || threads.getNumOccurrences())
       return makeError("--target and --threads are for a CPU, not with --gpu or --tune");
-    llvm::Expected<int> device = parseDevice(gpu);
+    llvm::Expected<int> device = parseDevice(gpuNumber);
     if (!device)
       return device.takeError();
     options.gpu = *device;

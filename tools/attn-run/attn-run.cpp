@@ -67,9 +67,9 @@ static cl::opt<std::string> target("target",
                                             "--explain also a GPU that need not be here: sm_80, sm_86, "
                                             "sm_89, sm_90a, sm_100a or sm_120a"),
                                    cl::init("host"), cl::cat(category));
-static cl::opt<std::string> gpu("gpu", cl::ValueOptional, cl::value_desc("N"),
-                                cl::desc("Run on CUDA device N (0 if not given) instead of a CPU"),
-                                cl::cat(category));
+static cl::opt<std::string> gpuNumber("gpu", cl::ValueOptional, cl::value_desc("N"),
+                                      cl::desc("Run on CUDA device N (0 if not given) instead of a CPU"),
+                                      cl::cat(category));
 static cl::opt<int> threads("threads", cl::desc("Threads; default: all"), cl::init(0), cl::cat(category));
 static cl::opt<std::string> lowering("lowering", cl::desc("tiled, or reference (plain loops)"),
                                      cl::init("tiled"), cl::cat(category));
@@ -144,10 +144,10 @@ examples:
 static llvm::Expected<ProgramOptions> getProgramOptions() {
   ProgramOptions options;
   options.target = target;
-  if (gpu.getNumOccurrences()) {
+  if (gpuNumber.getNumOccurrences()) {
     if (target.getNumOccurrences())
       return makeError("--gpu: not with --target, which names another machine");
-    llvm::Expected<int> device = parseDevice(gpu);
+    llvm::Expected<int> device = parseDevice(gpuNumber);
     if (!device)
       return device.takeError();
     options.gpu = *device;

@@ -8,6 +8,7 @@ import random
 from typing import Callable, Optional
 
 TOKENS, HIDDEN, WINDOW, CAP = 16384, 2048, 1024, 20.0
+LISTS = "tensor<?x1x?x?x4xi32>"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,20 +123,43 @@ class Case:
     def __str__(self):
         return f"{'backward' if self.is_backward else 'forward'} {self.mod} d={self.d} n={self.n}"
 
-    def text(self, has_lse):
-        """The forward function as MLIR. The backward of one without lse has no gradient of lse, as in training."""
+    @property
+    def has_lists(self):
+        """Whether the mask depends on data: block lists are then made before the calls, as FlexAttention's are."""
+        return bool(MODS[self.mod].captures)
+
+    @property
+    def _tensor(self):
+        return f"tensor<?x{self.heads}x?x{self.d}xbf16>"
+
+    def _regions(self, only_mask=False):
         mod = MODS[self.mod]
-        tensor, lse = f"tensor<?x{self.heads}x?x{self.d}xbf16>", f"tensor<?x{self.heads}x?xf32>"
         indices = "%b: index, %h: index, %q_idx: index, %kv_idx: index"
         score = mod.score(self) if callable(mod.score) else mod.score
-        regions = f"\n    score(%s: f32, {indices}) {{{score}\n    }}" if score else ""
-        regions += f"\n    mask({indices}) {{{mod.mask}\n    }}" if mod.mask else ""
-        captures = mod.captures.replace(":", " :")
+        regions = f"\n    score(%s: f32, {indices}) {{{score}\n    }}" if score and not only_mask else ""
+        return regions + (f"\n    mask({indices}) {{{mod.mask}\n    }}" if mod.mask else "")
+
+    def text(self, has_lse):
+        """The forward function as MLIR. The backward of one without lse has no gradient of lse, as in training."""
+        tensor, lse, captures = self._tensor, f"tensor<?x{self.heads}x?xf32>", MODS[self.mod].captures
+        data = f", {captures}, %lists: {LISTS}" if captures else ""
+        given = f" captures({captures}) block_lists(%lists : {LISTS}) blocks(128, 128)" if captures else ""
         return f"""
-func.func @attention(%q: {tensor}, %k: {tensor}, %v: {tensor}{", " * bool(captures)}{mod.captures}) -> ({tensor}{f", {lse}" * has_lse}) {{
-  %out, %lse = attn.attention %q, %k, %v{f" captures({captures})" * bool(captures)}{regions}
+func.func @attention(%q: {tensor}, %k: {tensor}, %v: {tensor}{data}) -> ({tensor}{f", {lse}" * has_lse}) {{
+  %out, %lse = attn.attention %q, %k, %v{given}{self._regions()}
     : ({tensor}, {tensor}, {tensor}) -> ({tensor}, {lse})
   return %out{", %lse" * has_lse} : {tensor}{f", {lse}" * has_lse}
+}}
+"""
+
+    def lists_text(self):
+        """What makes the lists of such a mask."""
+        captures = MODS[self.mod].captures
+        return f"""
+func.func @lists(%q: {self._tensor}, %k: {self._tensor}, {captures}) -> {LISTS} {{
+  %lists = attn.block_lists %q, %k captures({captures}) blocks(128, 128){self._regions(only_mask=True)}
+    : ({self._tensor}, {self._tensor}) -> {LISTS}
+  return %lists : {LISTS}
 }}
 """
 

@@ -47,7 +47,10 @@ class Inputs:
 def make_attn(case, inputs):
     """The call, and its results."""
     q, k, v = inputs.q, inputs.k, inputs.v
-    captures = [inputs.documents] if MODS[case.mod].captures else []
+    captures = []
+    if case.has_lists:
+        make_lists = attn.compile(case.lists_text(), entry="lists")
+        captures = [inputs.documents, make_lists(q, k, inputs.documents)]
     out, lse = torch.empty_like(q), torch.empty(q.shape[:3], device="cuda")
     forward = _compile(case.text(has_lse=True), False)
     call = functools.partial(forward, q, k, v, *captures, out=(out, lse))
