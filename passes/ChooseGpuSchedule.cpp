@@ -257,8 +257,11 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
     if (!candidate)
       continue;
     mismatches |= !overrides.getListsRejection(tile.blockM, tile.blockN).empty();
-    if (measured && tile == measured->best.tile)
+    if (measured && tile == measured->best.tile) {
       candidate->evidence = measured->getSummary();
+      if (!candidate->rejection.empty())
+        choice.ruleReason = "the measured tile cannot be: " + candidate->rejection;
+    }
     choice.candidates.push_back(*candidate);
     if (!candidate->rejection.empty())
       continue;
@@ -273,7 +276,8 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
   }
   if (choice.candidates.empty())
     return emitError() << "expected block_m to be a multiple of 16 for each warp and block_n of 16, got "
-                       << overrides.blockM << " and " << overrides.blockN;
+                       << (overrides.tile ? overrides.tile->blockM : overrides.blockM) << " and "
+                       << (overrides.tile ? overrides.tile->blockN : overrides.blockN);
   InFlightDiagnostic diagnostic = emitError();
   diagnostic << "no tile of the " << stringifyKernelKind(shape.kind) << " kernel fits " << target
              << " for head_dim = " << shape.headDim << " and value_dim = " << shape.valueDim

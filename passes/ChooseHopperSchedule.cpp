@@ -110,8 +110,10 @@ bool attn::chooseHopperSchedule(const ShapeClass &shape, TargetAttr target,
           formatv("expected {0} warps, 1 block a multiprocessor and {1} stages of a tile of {2} x {3}",
                   candidate->warps, kStages, blockM, blockN);
     if (measured) {
+      // What was measured with a fixed maximum says how fast that is.
+      if (measured->best.exactMaximum || !overrides.exactMaximum)
+        candidate->evidence = measured->getSummary();
       candidate->exactMaximum |= measured->best.exactMaximum;
-      candidate->evidence = measured->getSummary();
     }
     choice.candidates.push_back(*candidate);
     if (!candidate->rejection.empty())
@@ -125,9 +127,11 @@ bool attn::chooseHopperSchedule(const ShapeClass &shape, TargetAttr target,
   if (overrides.tile)
     return take(overrides.tile->blockM, overrides.tile->blockN, nullptr);
   if (const MeasuredSchedule *measured =
-          findMeasured(shape, target, overrides, ScheduleFamily::hopper, choice.ruleReason))
+          findMeasured(shape, target, overrides, ScheduleFamily::hopper, choice.ruleReason)) {
     if (take(measured->best.tile.blockM, measured->best.tile.blockN, measured))
       return true;
+    choice.ruleReason = "the measured tile cannot be: " + choice.candidates.back().rejection;
+  }
   for (auto [blockM, blockN] : kTiles) {
     if (overrides.shortLengths && shape.isMasked() && blockM > 128)
       continue;

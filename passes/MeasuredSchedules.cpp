@@ -60,7 +60,8 @@ std::string MeasuredTile::toString(ScheduleFamily family) const {
 }
 
 std::string MeasuredSchedule::getSummary() const {
-  return formatv("{0:F1} TFLOP/s against {1:F1} of {2} ({3}, {4})", best.speed, other.speed,
+  return formatv("{0:F1} TFLOP/s {1} {2:F1} of {3} ({4}, {5})", best.speed,
+                 best.speed < other.speed ? "kept, within the spread, against" : "against", other.speed,
                  other.toString(key.family), device, date);
 }
 

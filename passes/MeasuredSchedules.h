@@ -56,7 +56,8 @@ struct MeasuredTile {
 struct MeasuredSchedule {
   ScheduleClass key;
   MeasuredTile best;
-  /// What the rule would take, or the second best where it takes the best.
+  /// What the rule would take; where it takes the best, the fastest other, which may have been faster by less
+  /// than the spread.
   MeasuredTile other;
   std::string device, driver, date, cases;
   std::vector<MeasuredTile> candidates;

@@ -16,6 +16,7 @@
 #include "passes/RegionUtils.h"
 #include "passes/ScoreParts.h"
 #include "passes/Targets.h"
+#include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
 using namespace attn;
@@ -63,11 +64,15 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   overrides.aligned = aligned;
   overrides.family = symbolizeScheduleFamily(family);
   if (!tile.empty()) {
-    bool isGpuTile = target.isGpu() && overrides.family && tile.size() == 5;
+    bool isGpuTile = target.isGpu() && overrides.family && tile.size() == 5 &&
+                     llvm::all_of(tile, [](int64_t number) { return number > 0; });
     if (!isGpuTile)
       return op->emitOpError("expected the tile of GPU kernels as block_m, block_n, warps, "
-                             "blocks_per_multiprocessor and stages, with family = hopper or portable, got ")
-             << tile.size() << " numbers with family = " << family;
+                             "blocks_per_multiprocessor and stages, all of at least 1, with family = hopper "
+                             "or portable, got ")
+             << llvm::interleaved(ArrayRef<int64_t>(tile)).str() << " with family = " << family;
+    if (blockM || blockN)
+      return op->emitOpError("expected either a tile or block_m and block_n, got both");
     overrides.tile = GpuTile{tile[0], tile[1], tile[2], tile[3], tile[4]};
   }
   // The maximum of the first block would say nothing of the others.

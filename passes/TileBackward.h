@@ -20,7 +20,9 @@
 //
 // A pair that is dropped has p = d_x = 0. What its rows hold must not show, but 0 times an infinity or a NaN
 // is a NaN: where a tile with such pairs has any, they are left out of the right operands of the last three
-// products. Of kept pairs they show all the same: d_x is not finite then, and p is made a NaN.
+// products. Of kept pairs they show all the same: d_x is not finite then, and p is made a NaN where the row's
+// delta is none (which it also is for an infinity of a kept value, or of the gradient of lse). A region of
+// the score that makes a finite score of an infinity hides it.
 //
 //===----------------------------------------------------------------------===//
 

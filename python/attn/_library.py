@@ -107,11 +107,12 @@ def _load():
             f"libattn_c.so is missing (looked for {places}); build it with 'tools/dev build attn_c', or name it in "
             "ATTN_LIBRARY"
         )
+    version = library.attn_get_api_version()  # of every version, and an int is what ctypes takes it for
+    if version < 4:
+        raise ImportError(f"{path} has an interface of version {version}, expected 4 or later")
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
-    if library.attn_get_api_version() < 4:
-        raise ImportError(f"{path} has an interface of version {library.attn_get_api_version()}, expected 4 or later")
     return library
 
 

@@ -274,7 +274,7 @@ attn_status attn_prepare(attn_program *program) { return attn_prepare_variant(pr
 
 attn_status attn_prepare_variant(attn_program *program, const char *variant) {
   if (!program)
-    return failArgument("attn_prepare: the program is null");
+    return failArgument("attn_prepare_variant: the program is null");
   const std::vector<VariantSpec> &variants = program->program->getPlan().variants;
   auto found = variants.begin();
   if (variant) {

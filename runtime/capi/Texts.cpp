@@ -200,6 +200,7 @@ static void explainSchedule(llvm::raw_ostream &os, OnlineAttentionOp op, TargetA
   overrides.order = schedule.getOrder();
   overrides.setLists(op);
   overrides.family = symbolizeScheduleFamily(request.family);
+  overrides.exactMaximum = request.exactMaximum;
   auto ignore = [&] { return InFlightDiagnostic(); };
   ShapeClass shape = ShapeClass::get(op, op.getKind());
   FailureOr<ScheduleChoice> choice = target.isGpu() ? chooseGpuSchedule(ignore, shape, target, overrides)
@@ -208,6 +209,8 @@ static void explainSchedule(llvm::raw_ostream &os, OnlineAttentionOp op, TargetA
     return;
   if (!choice->hopperRejection.empty())
     os << "    rejected  family hopper: " << choice->hopperRejection << '\n';
+  if (!choice->ruleReason.empty())
+    os << "    by rule   " << choice->ruleReason << '\n';
   for (const ScheduleCandidate &candidate : choice->candidates) {
     os << (candidate.rejection.empty() ? "    chosen    " : "    rejected  ")
        << (candidate.family == ScheduleFamily::hopper ? "hopper " : "") << candidate.blockM << " x "

@@ -220,6 +220,7 @@ TEST_F(MeasuredSchedulesTest, ListsTheCandidates) {
 /// The table that is built in: each class once, and its tile is one that the compiler can do.
 TEST_F(MeasuredSchedulesTest, IsBuiltInAndHolds) {
   ArrayRef<MeasuredSchedule> table = getMeasuredSchedules();
+  ASSERT_FALSE(table.empty());
   for (const MeasuredSchedule &entry : table) {
     std::string name = entry.key.toString();
     EXPECT_EQ(llvm::count_if(table, [&](const MeasuredSchedule &each) { return each.key == entry.key; }), 1)

@@ -13,7 +13,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Parallel.h"
-#include <atomic>
+#include <mutex>
 #include <random>
 
 using namespace mlir;
@@ -215,11 +215,13 @@ void Tuner::compile() {
       for (Candidate &candidate : tuned.candidates)
         if (auto [build, isNew] = candidate.builds.try_emplace(benchCase.getModule()); isNew)
           tasks.push_back({&benchCase, tuned.key.family, &candidate, &build->second});
-  std::atomic<size_t> done = 0;
+  size_t done = 0;
+  std::mutex mutex; // of the number, and of the stream
   llvm::parallelFor(0, tasks.size(), [&](size_t index) {
     const Task &task = tasks[index];
     build(*task.benchCase, task.family, *task.tile, *task.build);
-    llvm::errs() << llvm::formatv("\rcompiled {0} of {1} kernels", ++done, tasks.size()).str();
+    std::lock_guard<std::mutex> lock(mutex);
+    llvm::errs() << llvm::formatv("\rcompiled {0} of {1} kernels", ++done, tasks.size());
   });
   llvm::errs() << '\n';
   for (TunedClass &tuned : classes)
@@ -392,7 +394,9 @@ MeasuredSchedule Tuner::choose(TunedClass &tuned) const {
     best = present;
   const Candidate *other = rule;
   if (best == rule || !rule->rejection.empty())
-    other = find([&](const Candidate &each) { return &each != best || tuned.candidates.size() == 1; });
+    other = find([&](const Candidate &each) {
+      return (&each != best && each.rejection.empty()) || &each == &tuned.candidates.back();
+    });
   MeasuredSchedule result;
   result.key = tuned.key;
   result.best = *best;

@@ -248,6 +248,8 @@ static llvm::Error configure(ProgramOptions &options) {
   if (tunes && (!inputFile.empty() || blockM || blockN || exactMaximum))
     return makeError("--tune is for generated cases, and chooses what --block-m, --block-n and "
                      "--exact-maximum say");
+  if (tunes && llvm::is_contained(dtypes, "f16"))
+    return makeError("--tune: f16 takes the schedules of bf16; tune those (--dtype bf16)");
   if (tablePath.getNumOccurrences() && !tunes)
     return makeError("--write is for --tune");
   if (gpuNumber.getNumOccurrences() || tunes) {

@@ -47,6 +47,7 @@ void attn::printGpuSchedule(Table &table, OnlineAttentionOp op, TargetAttr targe
   overrides.blockN = lowering.blockN;
   overrides.setLists(op);
   overrides.family = symbolizeScheduleFamily(lowering.family);
+  overrides.exactMaximum = lowering.exactMaximum;
   FailureOr<ScheduleChoice> choice = chooseGpuSchedule([&] { return op.emitOpError(); },
                                                        ShapeClass::get(op, op.getKind()), target, overrides);
   if (failed(choice))
