@@ -14,8 +14,10 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/ChooseSchedule.h"
 #include "passes/NarrowIndices.h"
 #include "passes/Passes.h"
+#include "passes/Targets.h"
 #include "passes/TileKernel.h"
 
 using namespace mlir;
@@ -67,6 +69,26 @@ static LogicalResult verifyGpuType(Operation *op, Type elementType) {
   return verifyLoweredType(op, elementType);
 }
 
+/// The schedule may be written by hand: what --attn-plan says of one that cannot be is said here, too.
+static LogicalResult verifySchedule(OnlineAttentionOp op, bool aligned) {
+  TargetAttr target = getTarget(op->getParentOfType<ModuleOp>());
+  if (!target) // the one with the most room
+    target = getNamedTarget(op.getContext(), Arch::sm_90a);
+  ScheduleAttr schedule = op.getSchedule();
+  ScheduleOverrides overrides;
+  overrides.tile = GpuTile{schedule.getBlockM(), schedule.getBlockN(),
+                           schedule.getWarps(),  schedule.getBlocksPerMultiprocessor(),
+                           schedule.getStages(), schedule.getKeyWarps()};
+  overrides.order = schedule.getOrder();
+  overrides.family = schedule.getFamily();
+  overrides.aligned = aligned;
+  overrides.setLists(op);
+  if (!target.isGpu())
+    return op.emitOpError("expected a GPU as the target, got ") << target;
+  return chooseGpuSchedule([&] { return op.emitOpError(); }, ShapeClass::get(op, op.getKind()), target,
+                           overrides);
+}
+
 namespace {
 struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnlineToTilePass> {
   using LowerOnlineToTilePassBase::LowerOnlineToTilePassBase;
@@ -83,6 +105,8 @@ struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnline
       return op.emitOpError(
                  "expected key_warps = 1 but for a forward of 16-bit elements without block lists, got ")
              << warps;
+    if (failed(verifySchedule(op, aligned)))
+      return failure();
     narrowIndices(op);
     narrowRanges(op.getRanges());
     TileLoweringOptions options;

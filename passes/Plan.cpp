@@ -63,9 +63,11 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   overrides.shortLengths = shortLengths && kind == KernelKind::forward;
   overrides.aligned = aligned;
   overrides.family = symbolizeScheduleFamily(family);
+  if (!tile.empty() && !target.isGpu())
+    return op->emitOpError("expected no tile of GPU kernels, since the target is ") << target;
   if (!tile.empty()) {
-    bool isGpuTile = target.isGpu() && overrides.family && tile.size() == 5 &&
-                     llvm::all_of(tile, [](int64_t number) { return number > 0; });
+    bool isGpuTile =
+        overrides.family && tile.size() == 5 && llvm::all_of(tile, [](int64_t number) { return number > 0; });
     if (!isGpuTile)
       return op->emitOpError("expected the tile of GPU kernels as block_m, block_n, warps, "
                              "blocks_per_multiprocessor and stages, all of at least 1, with family = hopper "

@@ -14,6 +14,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/APInt.h"
 #include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
@@ -122,19 +123,33 @@ static bool isIntegerDivision(Operation *op) {
              arith::RemSIOp, arith::RemUIOp>(op);
 }
 
-/// `divisor`, with zeros replaced by ones.
-static Value makeNonZero(ImplicitLocOpBuilder &builder, Value divisor) {
-  if (matchPattern(divisor, m_NonZero()))
-    return divisor;
-  Type type = divisor.getType();
+/// The divisor of a division whose result is perhaps not wanted, with 1 in place of what would trap: 0, and
+/// -1 under the least integer.
+static Value makeHarmless(ImplicitLocOpBuilder &builder, Operation *op, Value dividend, Value divisor) {
+  Type type = divisor.getType(), element = getElementTypeOrSelf(type);
   auto splat = [&](int64_t number) -> Value {
-    Attribute value = builder.getIntegerAttr(getElementTypeOrSelf(type), number);
+    Attribute value = builder.getIntegerAttr(element, number);
     if (auto vector = dyn_cast<VectorType>(type))
       value = DenseElementsAttr::get(vector, value);
     return arith::ConstantOp::create(builder, cast<TypedAttr>(value));
   };
-  Value isZero = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, divisor, splat(0));
-  return arith::SelectOp::create(builder, isZero, splat(1), divisor);
+  auto equals = [&](Value value, int64_t number) -> Value {
+    return arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, value, splat(number));
+  };
+  APInt constant;
+  bool isConstant = matchPattern(divisor, m_ConstantInt(&constant));
+  Value traps;
+  if (!isConstant || constant.isZero())
+    traps = equals(divisor, 0);
+  if (isa<arith::DivSIOp, arith::CeilDivSIOp, arith::FloorDivSIOp, arith::RemSIOp>(op) &&
+      (!isConstant || constant.isAllOnes())) {
+    unsigned width =
+        element.isIndex() ? IndexType::kInternalStorageBitWidth : element.getIntOrFloatBitWidth();
+    int64_t least = APInt::getSignedMinValue(width).getSExtValue();
+    Value overflows = arith::AndIOp::create(builder, equals(divisor, -1), equals(dividend, least));
+    traps = traps ? arith::OrIOp::create(builder, traps, overflows).getResult() : overflows;
+  }
+  return traps ? arith::SelectOp::create(builder, traps, splat(1), divisor).getResult() : divisor;
 }
 
 void RegionVectorizer::evaluateElementwise(ImplicitLocOpBuilder &builder, Operation *op) {
@@ -144,7 +159,7 @@ void RegionVectorizer::evaluateElementwise(ImplicitLocOpBuilder &builder, Operat
   for (Value operand : op->getOperands())
     operands.push_back(varying ? lookupVector(builder, operand) : lookup(operand));
   if (speculative && isIntegerDivision(op))
-    operands.back() = makeNonZero(builder, operands.back());
+    operands[1] = makeHarmless(builder, op, operands[0], operands[1]);
 
   if (!varying) {
     IRMapping mapping;

@@ -8,6 +8,7 @@
 """
 
 import ctypes
+import numbers
 import threading
 
 from . import _tensors
@@ -277,6 +278,12 @@ def compile(
     exact_maximum   probabilities of the hopper family are relative to the true maximum of their row, not to one that a second
                kernel corrects where it was too far off; slower
     """
+    for name, value in (("device", device), ("entry", entry), ("arch", arch), ("family", family)):
+        if not (isinstance(value, str) or value is None and name in ("entry", "arch")):
+            raise TypeError(f"{name}: expected a string, got {type(value).__name__}")
+    for name, value in (("threads", threads), ("block_m", block_m), ("block_n", block_n), ("kv_splits", kv_splits)):
+        if not isinstance(value, numbers.Integral):
+            raise TypeError(f"{name}: expected an integer, got {type(value).__name__}")
     options = {"threads": threads, "block_m": block_m, "block_n": block_n, "kv_splits": kv_splits}
     if block_lists is not None:
         options["block_lists"] = 1 if block_lists else -1

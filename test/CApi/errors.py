@@ -42,6 +42,9 @@ expect(ValueError, "are 0 or positive", lambda: attn.compile(soft_cap, "cpu", bl
 expect(attn.CompileError, "unknown GPU architecture 'sm_70', expected sm_80", lambda: attn.compile(soft_cap, arch="sm_70"))
 expect(ValueError, "expected a variant of the plan (on a CPU there is none), got aligned",
        lambda: attn.compile(soft_cap, "cpu").prepare("aligned"))  # fmt: skip
+expect(TypeError, "entry: expected a string, got int", lambda: attn.compile(soft_cap, "cpu", entry=5))
+expect(TypeError, "device: expected a string, got NoneType", lambda: attn.compile(soft_cap, None))
+expect(TypeError, "block_m: expected an integer, got str", lambda: attn.compile(soft_cap, "cpu", block_m="a"))
 
 # Calls.
 fn = attn.compile(soft_cap, "cpu")

@@ -340,13 +340,20 @@ func.func @uniform_if(%q: !q, %k: !k) -> !q {
 }
 
 // A branch on what differs becomes selects. What it guarded is evaluated for all lanes: reads are clamped, and a divisor
-// that may be 0 becomes 1.
+// that may be 0, or -1 under the least integer, becomes 1.
 // CHECK-LABEL: func @varying_if(
 // CHECK-SAME: %[[TABLE:[^:]*]]: tensor<?xf32>, %[[DIVISOR:[^:]*]]: i32)
+// CHECK-DAG: %[[LEAST:.*]] = arith.constant dense<-2147483648> : vector<4xi32>
+// CHECK-DAG: %[[MINUS_ONE:.*]] = arith.constant dense<-1> : vector<4xi32>
+// CHECK-DAG: %[[ZERO:.*]] = arith.constant dense<0> : vector<4xi32>
 // CHECK: %[[DIAGONAL:.*]] = arith.cmpi eq, %{{.*}} : vector<4xi32>
 // CHECK-NOT: scf.if
-// CHECK-DAG: %[[IS_ZERO:.*]] = arith.cmpi eq, %{{.*}}, %cst{{.*}} : vector<4xi32>
-// CHECK-DAG: %[[SAFE_DIVISOR:.*]] = arith.select %[[IS_ZERO]], %{{.*}}, %{{.*}} : vector<4xi1>, vector<4xi32>
+// CHECK-DAG: %[[IS_ZERO:.*]] = arith.cmpi eq, %{{.*}}, %[[ZERO]] : vector<4xi32>
+// CHECK-DAG: %[[IS_MINUS_ONE:.*]] = arith.cmpi eq, %{{.*}}, %[[MINUS_ONE]] : vector<4xi32>
+// CHECK-DAG: %[[IS_LEAST:.*]] = arith.cmpi eq, %{{.*}}, %[[LEAST]] : vector<4xi32>
+// CHECK-DAG: %[[OVERFLOWS:.*]] = arith.andi %[[IS_MINUS_ONE]], %[[IS_LEAST]] : vector<4xi1>
+// CHECK-DAG: %[[TRAPS:.*]] = arith.ori %[[IS_ZERO]], %[[OVERFLOWS]] : vector<4xi1>
+// CHECK-DAG: %[[SAFE_DIVISOR:.*]] = arith.select %[[TRAPS]], %{{.*}}, %{{.*}} : vector<4xi1>, vector<4xi32>
 // CHECK: arith.divsi %{{.*}}, %[[SAFE_DIVISOR]] : vector<4xi32>
 // CHECK: arith.minsi
 // CHECK: arith.maxsi

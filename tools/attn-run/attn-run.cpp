@@ -18,6 +18,7 @@
 #include "tools/common/Quantity.h"
 #include "tools/common/References.h"
 #include "tools/common/Stopwatch.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
 #include <algorithm>
@@ -310,10 +311,18 @@ static llvm::Expected<SmallVector<std::string>> assignOutputs(const EntryPoint &
     auto [name, file] = splitName(text, [&](StringRef word) { return entry.findResult(word).has_value(); });
     if (file.empty())
       return makeError("--output: expected a file, got '%s'", text.str().c_str());
+    StringRef word = text.split('=').first;
+    if (name.empty() && text.contains('=') &&
+        llvm::all_of(word, [](char c) { return llvm::isAlnum(c) || c == '_'; }))
+      return makeError("--output: unknown result '%s', expected one of %s (or ./%s for a file of that name)",
+                       word.str().c_str(), llvm::join(entry.resultNames, ", ").c_str(), text.str().c_str());
     unsigned result = name.empty() ? position++ : *entry.findResult(name);
     if (result >= files.size())
       return makeError("--output: got %zu files for the %zu results of @%s", outputs.size(), files.size(),
                        entry.getFunction().getName().str().c_str());
+    if (!files[result].empty())
+      return makeError("--output: %%%s is given twice: %s and %s", entry.resultNames[result].c_str(),
+                       files[result].c_str(), file.str().c_str());
     files[result] = file.str();
   }
   return files;
