@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/CallChecks.h"
+#include <algorithm>
 
 namespace attn {
 
@@ -80,6 +81,18 @@ Status checkSizes(const Subject &subject, const LaunchPlan &plan, const std::vec
   return {};
 }
 
+/// That results overwrite nothing is up to the caller: whether interleaved strides meet is costly to tell.
+/// What is cheap, and the usual mistake, is a result in the place of another tensor.
+Status checkPlace(const Subject &result, const Subject &other) {
+  auto isEmpty = [](const TensorRef &tensor) {
+    return std::any_of(tensor.sizes, tensor.sizes + tensor.rank, [](int64_t size) { return size == 0; });
+  };
+  if (result.tensor.data != other.tensor.data || isEmpty(result.tensor) || isEmpty(other.tensor))
+    return {};
+  return result.fail(std::string("begins where ") + other.role + " '" + other.name +
+                     "' does, expected memory of its own");
+}
+
 Status checkCount(const char *what, size_t count, size_t expected) {
   if (count == expected)
     return {};
@@ -114,6 +127,13 @@ Status checkCall(const LaunchPlan &plan, const std::vector<TensorRef> &parameter
       return status;
     if (Status status = checkLayout(subject, device, /*isWritten=*/true); !status.ok())
       return status;
+    for (size_t j = 0; j < parameters.size(); ++j)
+      if (Status status = checkPlace(subject, {"parameter", plan.parameters[j].name, parameters[j]});
+          !plan.parameters[j].isScalar && !status.ok())
+        return status;
+    for (size_t j = 0; j < i; ++j)
+      if (Status status = checkPlace(subject, {"result", plan.results[j].name, results[j]}); !status.ok())
+        return status;
   }
 
   EvaluationContext context{parameters.data(), results.data(), multiprocessors};

@@ -13,8 +13,9 @@
 namespace attn {
 
 /// Checks the tensors of a call against what the plan says of them: number, element types, ranks, sizes,
-/// strides (the last is 1; results do not overlap themselves), alignment, the device, and the plan's
-/// requirements. A kernel may then read and write whatever the sizes and strides say.
+/// strides (the last is 1; results do not overlap themselves, nor begin where another tensor does),
+/// alignment, the device, and the plan's requirements. A kernel may then read and write whatever the sizes
+/// and strides say.
 Status checkCall(const LaunchPlan &plan, const std::vector<TensorRef> &parameters,
                  const std::vector<TensorRef> &results, int device, int64_t multiprocessors);
 

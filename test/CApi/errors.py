@@ -61,6 +61,8 @@ expect(ValueError, "parameter 'q' has size 3 in dimension 1, expected 4", lambda
 expect(ValueError, "size 2 of 'v' must be size 2 of 'k'", lambda: fn(q, k, v[:, :, :7], 1.0))
 expect(ValueError, "size 0 of 'k' must be size 0 of 'q'", lambda: fn(q, np.concatenate([k, k]), v, 1.0))
 expect(ValueError, "parameter 'k' has stride 2 in its last dimension", lambda: fn(q, np.repeat(k, 2, -1)[..., ::2], v, 1.0))
+expect(ValueError, "result 'out' begins where parameter 'k' does, expected memory of its own",
+       lambda: fn(q, k, v, 1.0, out=(k, lse)))  # fmt: skip
 expect(ValueError, "result 'out' has size 7 in dimension 2, expected 8 (q.size(2))",
        lambda: fn(q, k, v, 1.0, out=(out[:, :, :7], lse)))  # fmt: skip
 expect(ValueError, "result 'out' has stride 0 in dimension 0",

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 using namespace attn;
 using attn::test::FakeCuda;
@@ -421,6 +422,10 @@ TEST_F(Launch, ChecksTheTensors) {
             "'scaled': result 'out' has stride 0 in dimension 0, so that its elements overlap; "
             "expected memory for each");
   out.strides[0] = 1000;
+  void *place = std::exchange(out.ref.data, in.ref.data);
+  EXPECT_EQ(launchMessage(),
+            "'scaled': result 'out' begins where parameter 'in' does, expected memory of its own");
+  out.ref.data = place;
   table.sizes[1] = 4;
   EXPECT_EQ(launchMessage(), "'scaled': parameter 'table' has size 4 in dimension 1, expected 3");
   table.sizes[1] = 3;
