@@ -130,7 +130,9 @@ bool attn::chooseHopperSchedule(const ShapeClass &shape, TargetAttr target,
           findMeasured(shape, target, overrides, ScheduleFamily::hopper, choice.ruleReason)) {
     if (take(measured->best.tile.blockM, measured->best.tile.blockN, measured))
       return true;
-    choice.ruleReason = "the measured tile cannot be: " + choice.candidates.back().rejection;
+    choice.ruleReason =
+        "the measured tile cannot be: " +
+        (choice.candidates.empty() ? "it is none of the hopper family" : choice.candidates.back().rejection);
   }
   for (auto [blockM, blockN] : kTiles) {
     if (overrides.shortLengths && shape.isMasked() && blockM > 128)

@@ -60,9 +60,9 @@ std::string MeasuredTile::toString(ScheduleFamily family) const {
 }
 
 std::string MeasuredSchedule::getSummary() const {
-  return formatv("{0:F1} TFLOP/s {1} {2:F1} of {3} ({4}, {5})", best.speed,
+  return formatv("{0:F1} TFLOP/s {1} {2:F1} of {3} ({4}, {5}, {6})", best.speed,
                  best.speed < other.speed ? "kept, within the spread, against" : "against", other.speed,
-                 other.toString(key.family), device, date);
+                 other.toString(key.family), key.elementBits == 16 ? "bf16" : "f32", device, date);
 }
 
 const MeasuredSchedule *attn::findMeasured(const ShapeClass &shape, TargetAttr target,
@@ -176,15 +176,14 @@ static bool fromJSON(const json::Value &value, ScheduleClass &key, json::Path pa
   auto name = [&](StringLiteral field, auto &result, auto symbolize) {
     return mapName(o, field, result, symbolize, path);
   };
+  auto findLength = [](StringRef text) { return findName<bool>({"long", "short"}, text); };
   return o && name("arch", key.arch, [](StringRef text) { return symbolizeArch(text); }) &&
          name("family", key.family, [](StringRef text) { return symbolizeScheduleFamily(text); }) &&
          name("kernel", key.kind, [](StringRef text) { return symbolizeKernelKind(text); }) &&
          name("mask", key.mask, [](StringRef text) { return findName<MaskClass>(kMasks, text); }) &&
          name("score", key.score, [](StringRef text) { return findName<ScoreClass>(kScores, text); }) &&
-         name("length", key.isShort,
-              [](StringRef text) { return findName<bool>({"long", "short"}, text); }) &&
-         o.map("element_bits", key.elementBits) && o.map("head_dim", key.headDim) &&
-         o.map("value_dim", key.valueDim);
+         name("length", key.isShort, findLength) && o.map("element_bits", key.elementBits) &&
+         o.map("head_dim", key.headDim) && o.map("value_dim", key.valueDim);
 }
 
 static bool fromJSON(const json::Value &value, MeasuredSchedule &entry, json::Path path) {

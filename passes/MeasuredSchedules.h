@@ -62,7 +62,7 @@ struct MeasuredSchedule {
   std::string device, driver, date, cases;
   std::vector<MeasuredTile> candidates;
 
-  /// "742.1 TFLOP/s against 701.3 of 128 x 96 (NVIDIA H200, 2026-11-30)".
+  /// "742.1 TFLOP/s against 701.3 of 128 x 96 (bf16, NVIDIA H200, 2026-11-30)".
   std::string getSummary() const;
 };
 

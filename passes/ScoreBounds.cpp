@@ -58,9 +58,9 @@ static FloatInterval computeInterval(Value value, Intervals &known) {
   if (!op)
     return kEverything;
   auto get = [&](unsigned operand) { return getInterval(op->getOperand(operand), known); };
+  auto isUnit = [](Operation *) { return FloatInterval{-1, 1}; };
   return llvm::TypeSwitch<Operation *, FloatInterval>(op)
-      .Case<math::TanhOp, math::ErfOp, math::SinOp, math::CosOp>(
-          [](Operation *) { return FloatInterval{-1, 1}; })
+      .Case<math::TanhOp, math::ErfOp, math::SinOp, math::CosOp>(isUnit)
       .Case([&](arith::NegFOp) {
         FloatInterval x = get(0);
         return FloatInterval{-x.high, -x.low};

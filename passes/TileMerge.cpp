@@ -197,7 +197,9 @@ void MergeKernel::build() {
     if (!op.isStacked())
       return mergeRow(kMaxUnroll);
     Value hasFew = isLess(dim(partLses.front(), 0, "parts"), index(kFewParts + 1));
-    ifThenElse(hasFew, [&] { mergeRow(kFewParts); }, [&] { mergeRow(kMaxUnroll); });
+    auto mergeFew = [&] { mergeRow(kFewParts); };
+    auto mergeMany = [&] { mergeRow(kMaxUnroll); };
+    ifThenElse(hasFew, mergeFew, mergeMany);
   });
 
   auto size = [&](int64_t position) -> Value { return memref::DimOp::create(host, hostOut, position); };

@@ -86,7 +86,7 @@ enum CaptureMode : int { CaptureGlobal = 0, CaptureThreadLocal = 1, CaptureRelax
   X(deviceGet, cuDeviceGet, (cuda::Device *, int ordinal))                                                   \
   X(deviceGetName, cuDeviceGetName, (char *name, int length, cuda::Device))                                  \
   X(deviceGetAttribute, cuDeviceGetAttribute, (int *value, int attribute, cuda::Device))                     \
-  X(deviceTotalMem, cuDeviceTotalMem_v2, (size_t *bytes, cuda::Device))                                      \
+  X(deviceTotalMem, cuDeviceTotalMem_v2, (size_t *, cuda::Device))                                           \
   X(primaryContextRetain, cuDevicePrimaryCtxRetain, (cuda::Context *, cuda::Device))                         \
   X(contextGetCurrent, cuCtxGetCurrent, (cuda::Context *))                                                   \
   X(contextSetCurrent, cuCtxSetCurrent, (cuda::Context))                                                     \

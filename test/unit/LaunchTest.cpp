@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/Launch.h"
-#include "runtime/DeviceBuffer.h"
 #include "test/unit/FakeCudaDriver.h"
 #include "test/unit/TemporaryDirectory.h"
 #include "gtest/gtest.h"
@@ -84,8 +83,8 @@ struct Launch : testing::Test {
     KernelCompilerOptions options;
     options.nvrtcPath = "/nonexistent/libnvrtc.so";
     options.cache = std::make_shared<KernelCache>(cacheOptions);
-    (void)options.cache->getOrBuild(KernelCache::Kind::Nvrtc, "any",
-                                    []() -> StatusOr<EntryFiles> { return EntryFiles{{"version", "1.0"}}; });
+    auto makeVersion = []() -> StatusOr<EntryFiles> { return EntryFiles{{"version", "1.0"}}; };
+    (void)options.cache->getOrBuild(KernelCache::Kind::Nvrtc, "any", makeVersion);
     for (const ModuleSpec &module : plan.modules) {
       std::string key =
           makeKernelKey({module.source, options.headers, "1.0", options.options, "sm_90a", options.buildId});
@@ -553,53 +552,5 @@ TEST_F(Launch, CostsLessThanTenMicroseconds) {
   }
   printf("%.2f us a call of two kernels, without the driver\n", best);
   EXPECT_LT(best, 10);
-}
-
-TEST(DeviceBuffer, IsFreedOnceByItsOwner) {
-  FakeCuda::reset();
-  const CudaDriver &driver = FakeCuda::getDriver();
-  {
-    StatusOr<DeviceBuffer> buffer = DeviceBuffer::allocate(driver, 1000),
-                           empty = DeviceBuffer::allocate(driver, 0);
-    ASSERT_TRUE(buffer.ok() && empty.ok());
-    EXPECT_EQ(FakeCuda::get().allocations, 1);
-    EXPECT_EQ(empty->getData(), nullptr);
-    EXPECT_TRUE(empty->fill(0, nullptr).ok() && empty->copyFrom(nullptr).ok() && empty->copyTo(nullptr).ok());
-    EXPECT_TRUE(FakeCuda::get().memsets.empty());
-    DeviceBuffer moved = std::move(*buffer);
-    EXPECT_EQ(buffer->getData(), nullptr);
-    EXPECT_TRUE(moved.fill(0xff, nullptr).ok());
-    ASSERT_EQ(FakeCuda::get().memsets.size(), 1u);
-    EXPECT_EQ(FakeCuda::get().memsets[0].bytes, 1000u);
-  }
-  EXPECT_EQ(FakeCuda::get().frees, 1);
-  FakeCuda::get().memAllocResult = 2;
-  StatusOr<DeviceBuffer> none = DeviceBuffer::allocate(driver, 77);
-  ASSERT_FALSE(none.ok());
-  EXPECT_EQ(none.getMessage().find("no device memory for 77 bytes: cuMemAlloc failed"), 0u)
-      << none.getMessage();
-  EXPECT_EQ(FakeCuda::get().frees, 1);
-  FakeCuda::reset();
-}
-
-TEST(CudaDriver, MissingLibraryIsNamed) {
-  StatusOr<CudaDriver> driver = CudaDriver::open("libcuda-that-is-not-there.so.1");
-  ASSERT_FALSE(driver.ok());
-  EXPECT_EQ(driver.getMessage(), "the CUDA driver is missing: libcuda-that-is-not-there.so.1: cannot open "
-                                 "shared object file: No such file "
-                                 "or directory (looked for libcuda-that-is-not-there.so.1 where the dynamic "
-                                 "linker looks: LD_LIBRARY_PATH, "
-                                 "/etc/ld.so.cache, /lib, /usr/lib); it comes with NVIDIA's display driver");
-  StatusOr<CudaDriver> other = CudaDriver::open("libm.so.6");
-  ASSERT_FALSE(other.ok());
-  EXPECT_EQ(other.getMessage(),
-            "the CUDA driver libm.so.6 has no function cuInit, expected one of CUDA 11.4 or later");
-}
-
-TEST(CudaDriver, Architectures) {
-  EXPECT_EQ(getArchName(8, 0), "sm_80");
-  EXPECT_EQ(getArchName(8, 9), "sm_89");
-  EXPECT_EQ(getArchName(9, 0), "sm_90a");
-  EXPECT_EQ(getArchName(12, 0), "sm_120a");
 }
 } // namespace

@@ -124,7 +124,7 @@ TEST_F(MeasuredSchedulesTest, IsPreferredToTheRule) {
   ScheduleChoice choice = choose(makeShape(64), overrides);
   EXPECT_EQ(tile(makeShape(64)), std::tuple(128, 160, false));
   EXPECT_EQ(choice.candidates.back().evidence,
-            "742.1 TFLOP/s against 701.3 of 192 x 128 (a \"GPU\", 2026-11-30)");
+            "742.1 TFLOP/s against 701.3 of 192 x 128 (bf16, a \"GPU\", 2026-11-30)");
   EXPECT_EQ(choice.ruleReason, "");
   // A dimension is padded to 16.
   EXPECT_EQ(tile(makeShape(60)), std::tuple(128, 160, false));
