@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/CallInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -180,6 +181,38 @@ Value attn::inlineRegion(OpBuilder &builder, Region &region, ValueRange argument
 SmallVector<Value> attn::inlineRanges(OpBuilder &builder, Region &region, ValueRange arguments,
                                       const RegionInlining &options) {
   return Inliner(builder, options, {}).run(region, arguments);
+}
+
+bool attn::isLinearIn(Region &region, unsigned argument) {
+  if (!region.hasOneBlock())
+    return false;
+  // Multiples of the argument; a 0 is one, too.
+  llvm::SmallDenseSet<Value> multiples{region.getArgument(argument)};
+  auto isMultiple = [&](Value value) {
+    return multiples.contains(value) || matchPattern(value, m_AnyZeroFloat());
+  };
+  auto isFree = [&](Value value) { return !multiples.contains(value); };
+  for (Operation &op : region.front().without_terminator()) {
+    if (llvm::all_of(op.getOperands(), isFree) && op.getNumRegions() == 0)
+      continue;
+    bool isLinear = llvm::TypeSwitch<Operation *, bool>(&op)
+                        .Case([&](arith::MulFOp mul) { return isFree(mul.getLhs()) || isFree(mul.getRhs()); })
+                        .Case([&](arith::DivFOp div) { return isFree(div.getRhs()); })
+                        .Case([&](arith::NegFOp) { return true; })
+                        .Case<arith::AddFOp, arith::SubFOp>(
+                            [&](Operation *sum) { return llvm::all_of(sum->getOperands(), isMultiple); })
+                        .Case([&](arith::SelectOp select) {
+                          return isMultiple(select.getTrueValue()) && isMultiple(select.getFalseValue());
+                        })
+                        .Case([&](math::FmaOp fma) {
+                          return isFree(fma.getA()) != isFree(fma.getB()) && isMultiple(fma.getC());
+                        })
+                        .Default(false);
+    if (!isLinear)
+      return false;
+    multiples.insert(op.getResult(0));
+  }
+  return isMultiple(region.front().getTerminator()->getOperand(0));
 }
 
 LogicalResult attn::verifyLoweredType(Operation *op, Type elementType) {

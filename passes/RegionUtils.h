@@ -52,6 +52,10 @@ mlir::Value inlineRegion(mlir::OpBuilder &builder, mlir::Region &region, mlir::V
 llvm::SmallVector<mlir::Value> inlineRanges(mlir::OpBuilder &builder, mlir::Region &region,
                                             mlir::ValueRange arguments, const RegionInlining &options);
 
+/// Whether a region yields its argument number `argument` times a factor that does not depend on it, seen
+/// from its arithmetic, and does nothing else with it.
+bool isLinearIn(mlir::Region &region, unsigned argument);
+
 /// Reports an element type of query, key and value that no lowering knows yet.
 mlir::LogicalResult verifyLoweredType(mlir::Operation *op, mlir::Type elementType);
 

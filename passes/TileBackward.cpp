@@ -12,6 +12,8 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/ConstantFactors.h"
+#include "passes/ScoreBounds.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -160,9 +162,28 @@ void BackwardKernel::loadRowLse(ValueRange place, Value rows) {
   });
 }
 
+void BackwardKernel::mapScores(ValueRange ins, ValueRange outs,
+                               function_ref<SmallVector<Value>(ValueRange, ValueRange)> body) {
+  MapOp scoresMap = map(ins, outs, body);
+  if (!elementType.isF32())
+    mergeConstantFactors(scoresMap.getBody());
+}
+
+/// Whether products of all scores with log2 e may be rounded before lse is subtracted: by no more than 2^-12.
+bool BackwardKernel::areScoresModerate() {
+  if (op.getScore().empty())
+    return false;
+  FloatInterval bounds = getFloatInterval(op.getScore().front().getTerminator()->getOperand(0));
+  return std::max(-bounds.low, bounds.high) <= 0x1p12;
+}
+
 Value BackwardKernel::getProbability(Value score, Value lse) {
   auto multiply = [&](Value x, Value y) -> Value { return arith::MulFOp::create(b, x, y); };
   auto subtract = [&](Value x, Value y) -> Value { return arith::SubFOp::create(b, x, y); };
+  if (!elementType.isF32() && areScoresModerate()) { // one multiply-add an element
+    Value log2e = f32(llvm::numbers::log2e), shift = multiply(arith::NegFOp::create(b, lse), log2e);
+    return math::Exp2Op::create(b, math::FmaOp::create(b, score, log2e, shift), arith::FastMathFlags::afn);
+  }
   Value difference = subtract(score, lse);
   if (!elementType.isF32() || op.getTf32())
     return math::Exp2Op::create(b, multiply(difference, f32(llvm::numbers::log2e)),
@@ -236,38 +257,49 @@ void BackwardKernel::copyFinite(Value buffer, Value head, Value begin, Value len
   CopyFiniteOp::create(b, buffer, ValueRange{batch, head, begin}, rows, tile, /*by_warp=*/false);
 }
 
-void BackwardKernel::differentiateTile(Value queryBegin, bool isMasked) {
+BackwardKernel::Pair BackwardKernel::computePair(Value queryBegin, ValueRange indices, Value product,
+                                                 Value lse, bool isMasked) {
+  Pair pair;
+  pair.queryIndex = named(add(queryBegin, indices[0]), "q_idx");
+  pair.keyIndex = named(add(begin, indices[1]), "kv_idx");
+  pair.x = pair.score = arith::MulFOp::create(b, product, f32(op.getScaleOrDefault()));
   bool hasScore = !op.getScore().empty();
-  map({rowLse, rowDelta}, {scores, dScores},
-      [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
-        Value lse = elements[0], delta = elements[1], product = elements[2], dP = elements[3];
-        Value queryIndex = named(add(queryBegin, indices[0]), "q_idx");
-        Value keyIndex = named(add(begin, indices[1]), "kv_idx");
-        Value x = arith::MulFOp::create(b, product, f32(op.getScaleOrDefault())), s = x;
-        if (hasScore)
-          s = inlineScore(op.getScore(), x, batch, head, queryIndex, keyIndex);
-        Value p = getProbability(s, lse);
-        Value keep;
-        if (isMasked)
-          keep = isKept(queryIndex, keyIndex);
-        if (hasScore) { // what the gradient region makes of a score of -inf is not wanted
-          Value isPositive =
-              scoresMayDrop()
-                  ? arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, s, f32(-INFINITY)).getResult()
-                  : arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, p, f32(0)).getResult();
-          keep = keep ? arith::AndIOp::create(b, keep, isPositive).getResult() : isPositive;
-        }
-        auto select = [&](Value value) -> Value {
-          return keep ? arith::SelectOp::create(b, keep, value, f32(0)).getResult() : value;
-        };
-        p = select(p);
-        Value dS = arith::MulFOp::create(b, p, arith::SubFOp::create(b, dP, delta));
-        if (!hasScore)
-          return {p, select(dS)};
-        SmallVector<Value> arguments{dS, x, batch, head, queryIndex, keyIndex};
-        llvm::append_range(arguments, captures);
-        return {p, select(inlineRegion(b, op.getGradient(), arguments, getGradientInlining(keep)))};
-      });
+  if (hasScore)
+    pair.score = inlineScore(op.getScore(), pair.x, batch, head, pair.queryIndex, pair.keyIndex);
+  pair.p = getProbability(pair.score, lse);
+  if (isMasked)
+    pair.keep = isKept(pair.queryIndex, pair.keyIndex);
+  if (hasScore) { // what the gradient region makes of a score of -inf is not wanted
+    Value isPositive = scoresMayDrop() ? isNot(pair.score, -INFINITY) : isNot(pair.p, 0);
+    pair.keep = pair.keep ? arith::AndIOp::create(b, pair.keep, isPositive).getResult() : isPositive;
+  }
+  if (isMasked || scoresMayDrop())
+    pair.p = select(pair.keep, pair.p);
+  return pair;
+}
+
+Value BackwardKernel::isNot(Value value, double number) {
+  return arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, value, f32(number));
+}
+
+Value BackwardKernel::select(Value keep, Value value) {
+  return keep ? arith::SelectOp::create(b, keep, value, f32(0)).getResult() : value;
+}
+
+Value BackwardKernel::inlineGradient(const Pair &pair, Value cotangent) {
+  SmallVector<Value> arguments{cotangent, pair.x, batch, head, pair.queryIndex, pair.keyIndex};
+  llvm::append_range(arguments, captures);
+  return select(pair.keep, inlineRegion(b, op.getGradient(), arguments, getGradientInlining(pair.keep)));
+}
+
+void BackwardKernel::differentiateTile(Value queryBegin, bool isMasked) {
+  mapScores({rowLse, rowDelta}, {scores, dScores},
+            [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+              Value lse = elements[0], delta = elements[1], product = elements[2], dP = elements[3];
+              Pair pair = computePair(queryBegin, indices, product, lse, isMasked);
+              Value dS = arith::MulFOp::create(b, pair.p, arith::SubFOp::create(b, dP, delta));
+              return {pair.p, op.getScore().empty() ? select(pair.keep, dS) : inlineGradient(pair, dS)};
+            });
 }
 
 void attn::lowerBackwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options) {

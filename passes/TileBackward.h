@@ -52,6 +52,10 @@ protected:
   void loadRowLse(mlir::ValueRange place, mlir::Value rows);
   /// Neither dropped by the mask nor beyond the lengths.
   mlir::Value isKept(mlir::Value queryIndex, mlir::Value keyIndex);
+  /// Like map, of scores: with few products by constants where what comes out is rounded to 16 bits.
+  void mapScores(mlir::ValueRange ins, mlir::ValueRange outs,
+                 llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange, mlir::ValueRange)> body);
+  bool areScoresModerate();
   /// exp(score - lse).
   mlir::Value getProbability(mlir::Value score, mlir::Value lse);
   /// Whether a tile may have pairs within the lengths that are dropped.
@@ -72,6 +76,20 @@ protected:
                   mlir::Value tile);
   /// Turns q k^T into probabilities and d_out v^T into d_x, in place.
   void differentiateTile(mlir::Value queryBegin, bool isMasked);
+
+  /// A pair of a tile, with its score before and after the score region, and its probability.
+  struct Pair {
+    mlir::Value queryIndex, keyIndex, x, score, p;
+    /// Whether the pair is kept and its score more than -inf; null where all are.
+    mlir::Value keep;
+  };
+  Pair computePair(mlir::Value queryBegin, mlir::ValueRange indices, mlir::Value product, mlir::Value lse,
+                   bool isMasked);
+  mlir::Value isNot(mlir::Value value, double number);
+  /// The value where `keep` holds, or is null, and 0 elsewhere.
+  mlir::Value select(mlir::Value keep, mlir::Value value);
+  /// What the gradient region makes of the cotangent of a score.
+  mlir::Value inlineGradient(const Pair &pair, mlir::Value cotangent);
   void scaleFragment(mlir::Value fragment, double factor);
 
   mlir::ImplicitLocOpBuilder &host;

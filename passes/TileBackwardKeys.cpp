@@ -37,17 +37,21 @@ private:
   void step(const StreamedBlock &block);
   void subtractLargeLse();
   void computeProbabilities(Value queryBegin, bool isMasked);
+  void differentiate(Value queryBegin, bool isMasked);
 
   /// Whether the probabilities wait in shared memory, rounded, for the gradients of the scores: there are not
-  /// registers enough for both. Not where a region needs the scores, too, or nothing is rounded.
-  bool roundsProbabilities() { return op.getScore().empty() && !elementType.isF32(); }
+  /// registers enough for both. Not where the gradients need the scores, too, or nothing is rounded.
+  bool roundsProbabilities = false;
+  /// Whether derivatives of scores are computed with the scores, and wait there, too, times the probability:
+  /// they are all of the score that the gradient needs, which is a factor times its cotangent.
+  bool storesFactors = false;
 
   Value querySum; // of the host
   Value dQuerySum, dKeyOut, dValueOut;
   Value isRagged;
   // Storage.
   Value keyTile, valueTile, queryRing, dOutRing, probabilitiesTile, dScoresTile;
-  Value probabilities, dKey, dValue, dQuery;
+  Value probabilities, factors, dKey, dValue, dQuery;
 };
 } // namespace
 
@@ -61,6 +65,12 @@ KeyKernel::KeyKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef
   dKeyOut = addResult("d_key");
   dValueOut = addResult("d_value");
   addCaptureGradients();
+  if (elementType.isF32())
+    return;
+  Region &gradient = op.getGradient();
+  bool needsScore = !gradient.empty() && !gradient.getArgument(GradientArgs::score).use_empty();
+  storesFactors = needsScore && isLinearIn(gradient, GradientArgs::cotangent);
+  roundsProbabilities = !needsScore || storesFactors;
 }
 
 /// A zeroed f32 number for each element of the blocks of queries, in whatever order their fragments have.
@@ -86,10 +96,12 @@ void KeyKernel::allocateStorage() {
   dScoresTile = sharedTile("d_scores_tile", blockM(), blockN(), elementType);
   FragmentType scoresType = accumulatorType(blockM(), blockN(), queryGrid);
   scores = fragment("scores", scoresType);
-  if (roundsProbabilities())
+  if (roundsProbabilities)
     probabilities = fragment("probabilities", scoresType);
   else
     dScores = fragment("d_scores", scoresType);
+  if (storesFactors)
+    factors = fragment("factors", scoresType);
   rowLse = fragment("row_lse", scoresType.getRowsType());
   rowDelta = fragment("row_delta", scoresType.getRowsType());
   if (!op.getMask().empty() || scoresMayDrop())
@@ -133,7 +145,16 @@ void KeyKernel::subtractLargeLse() {
 
 /// Turns q k^T into probabilities, in place.
 void KeyKernel::computeProbabilities(Value queryBegin, bool isMasked) {
-  map(rowLse, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+  SmallVector<Value> outs{scores};
+  if (storesFactors)
+    outs.push_back(factors);
+  mapScores(rowLse, outs, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+    if (!op.getScore().empty()) {
+      Pair pair = computePair(queryBegin, indices, elements[1], elements[0], isMasked);
+      if (storesFactors)
+        return {pair.p, inlineGradient(pair, pair.p)};
+      return {pair.p};
+    }
     // One multiply-add an element.
     Value lse = arith::MulFOp::create(b, arith::NegFOp::create(b, elements[0]), f32(llvm::numbers::log2e));
     Value exponent =
@@ -142,7 +163,41 @@ void KeyKernel::computeProbabilities(Value queryBegin, bool isMasked) {
     if (!isMasked)
       return {p};
     Value keep = isKept(named(add(queryBegin, indices[0]), "q_idx"), named(add(begin, indices[1]), "kv_idx"));
-    return {arith::SelectOp::create(b, keep, p, f32(0))};
+    return {select(keep, p)};
+  });
+  // In each branch: behind both, a value for each element would wait in a register.
+  StoreSharedOp::create(b, scores, probabilitiesTile);
+  if (storesFactors)
+    StoreSharedOp::create(b, factors, dScoresTile);
+}
+
+/// Turns d_out v^T into d_x, in place.
+void KeyKernel::differentiate(Value queryBegin, bool isMasked) {
+  // A gradient region of a terminator alone yields the cotangent.
+  bool isIdentity =
+      op.getGradient().empty() || storesFactors || llvm::hasSingleElement(op.getGradient().front());
+  SmallVector<Value> ins{probabilities, rowDelta};
+  if (storesFactors)
+    ins = {factors, rowDelta};
+  // What a dropped pair has for a value may be infinite.
+  bool drops = isMasked || scoresMayDrop();
+  if (storesFactors && drops) {
+    LoadSharedOp::create(b, probabilitiesTile, probabilities);
+    ins.insert(ins.begin(), probabilities);
+  }
+  mapScores(ins, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+    Pair pair;
+    pair.p = elements.front();
+    if (drops || !isIdentity)
+      pair.keep = isNot(pair.p, 0);
+    Value delta = elements.drop_back().back(), factor = elements.drop_back(2).back();
+    Value dS = arith::MulFOp::create(b, factor, arith::SubFOp::create(b, elements.back(), delta));
+    if (isIdentity)
+      return {select(pair.keep, dS)};
+    pair.x = f32(0); // which it does not need
+    pair.queryIndex = named(add(queryBegin, indices[0]), "q_idx");
+    pair.keyIndex = named(add(begin, indices[1]), "kv_idx");
+    return {inlineGradient(pair, dS)};
   });
 }
 
@@ -189,29 +244,21 @@ void KeyKernel::step(const StreamedBlock &block) {
   loadRowLse(place, rows);
   FillOp::create(b, scores, f32(0));
   mma(scores, queryTile, keyTile, /*transposeA=*/false, /*transposeB=*/true);
-  if (roundsProbabilities()) {
-    subtractLargeLse();
+  if (roundsProbabilities) {
+    if (op.getScore().empty())
+      subtractLargeLse();
     Value hasScores = withAndWithoutMask(block, masked, scores,
                                          [&](bool isMasked) { computeProbabilities(block.begin, isMasked); });
-    StoreSharedOp::create(b, scores, probabilitiesTile);
     LoadRowsOp::create(b, delta, place, rows, f32(0), rowDelta);
     FillOp::create(b, scores, f32(0));
     mma(scores, dOutTile, valueTile, /*transposeA=*/false, /*transposeB=*/true);
-    LoadSharedOp::create(b, probabilitiesTile, probabilities);
-    auto differentiate = [&](bool isMasked) {
-      map({probabilities, rowDelta}, scores, [&](ValueRange, ValueRange elements) -> SmallVector<Value> {
-        // The operands come in the order of their layouts: the accumulator of the ins, its rows, the outs.
-        Value p = elements[0],
-              dS = arith::MulFOp::create(b, p, arith::SubFOp::create(b, elements[2], elements[1]));
-        if (!isMasked)
-          return {dS};
-        // What a dropped pair has for a value may be infinite.
-        Value isDropped = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, p, f32(0));
-        return {arith::SelectOp::create(b, isDropped, f32(0), dS)};
-      });
-    };
+    if (storesFactors)
+      LoadSharedOp::create(b, dScoresTile, factors);
+    else
+      LoadSharedOp::create(b, probabilitiesTile, probabilities);
     // The delta of a row is as its d_out.
-    Value hasDOut = withAndWithoutMask(block, masked, rowDelta, differentiate);
+    Value hasDOut = withAndWithoutMask(block, masked, rowDelta,
+                                       [&](bool isMasked) { differentiate(block.begin, isMasked); });
     if (hasScores)
       isNonFinite = arith::OrIOp::create(b, hasScores, hasDOut);
     StoreSharedOp::create(b, scores, dScoresTile);

@@ -157,9 +157,9 @@ FragmentType TileKernel::accumulatorType(int64_t rows, int64_t columns, ArrayRef
   return FragmentType::get(b.getContext(), {rows, columns}, b.getF32Type(), Layout::accumulator, warps);
 }
 
-void TileKernel::map(ValueRange ins, ValueRange outs,
-                     function_ref<SmallVector<Value>(ValueRange, ValueRange)> body, bool relative) {
-  MapOp::create(
+MapOp TileKernel::map(ValueRange ins, ValueRange outs,
+                      function_ref<SmallVector<Value>(ValueRange, ValueRange)> body, bool relative) {
+  return MapOp::create(
       b, ins, outs,
       [&](OpBuilder &builder, Location, ValueRange indices, ValueRange elements) {
         OpBuilder::InsertionGuard guard(b);

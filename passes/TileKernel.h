@@ -84,9 +84,9 @@ public:
   tile::FragmentType accumulatorType(int64_t rows, int64_t columns, llvm::ArrayRef<int64_t> warps);
 
   /// Computes elements of `outs` in place: `body(indices, elements)`, with the elements of ins and outs.
-  void map(mlir::ValueRange ins, mlir::ValueRange outs,
-           llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange, mlir::ValueRange)> body,
-           bool relative = false);
+  tile::MapOp map(mlir::ValueRange ins, mlir::ValueRange outs,
+                  llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange, mlir::ValueRange)> body,
+                  bool relative = false);
 
   /// Whether `body(elements)` holds for any element that the warp has.
   mlir::Value any(mlir::ValueRange ins, llvm::function_ref<mlir::Value(mlir::ValueRange)> body);
