@@ -29,6 +29,8 @@ struct ShapeClass {
   std::optional<int64_t> batchTimesHeads, qLen, kvLen;
   MaskClass mask = MaskClass::none;
   ScoreClass score = ScoreClass::none;
+  /// How many keys a query keeps at most, where the mask bounds that by a constant.
+  std::optional<int64_t> window = {};
 
   bool isMasked() const { return mask != MaskClass::none; }
   static ShapeClass get(AttentionOpInterface op, KernelKind kind);

@@ -287,6 +287,22 @@ TEST_F(ChooseScheduleTest, TakesTheFastestGpuTileThatFits) {
   EXPECT_EQ(tile(Arch::sm_80, 256), std::tuple(128, 64, 8));
 }
 
+TEST_F(ChooseScheduleTest, TakesFewKeysForGradientsOfNarrowWindows) {
+  auto blockN = [&](int64_t headDim, std::optional<int64_t> window, unsigned elementBits = 16) {
+    ShapeClass shape = makeShape(KernelKind::fused, headDim, headDim);
+    shape.elementBits = elementBits;
+    shape.mask = MaskClass::formula;
+    shape.window = window;
+    return choose(shape, getNamedTarget(&context, Arch::sm_90a)).schedule.getBlockN();
+  };
+  EXPECT_EQ(blockN(128, 1024), 64);
+  EXPECT_EQ(blockN(128, 2048), 64);
+  EXPECT_EQ(blockN(128, 4096), 128);
+  EXPECT_EQ(blockN(128, std::nullopt), 128);
+  EXPECT_EQ(blockN(64, 1024), 128);
+  EXPECT_EQ(blockN(128, 1024, 32), blockN(128, std::nullopt, 32));
+}
+
 TEST_F(ChooseScheduleTest, TakesSmallGpuTilesForPartsOfTheKeys) {
   auto tile = [&](Arch arch, int64_t headDim) {
     ShapeClass shape = makeShape(KernelKind::forward, headDim, headDim);
