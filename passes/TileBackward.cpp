@@ -258,7 +258,7 @@ void BackwardKernel::copyFinite(Value buffer, Value head, Value begin, Value len
 }
 
 BackwardKernel::Pair BackwardKernel::computePair(Value queryBegin, ValueRange indices, Value product,
-                                                 Value lse, bool isMasked) {
+                                                 Value lse, bool isMasked, bool mayBeNaN) {
   Pair pair;
   pair.queryIndex = named(add(queryBegin, indices[0]), "q_idx");
   pair.keyIndex = named(add(begin, indices[1]), "kv_idx");
@@ -273,7 +273,7 @@ BackwardKernel::Pair BackwardKernel::computePair(Value queryBegin, ValueRange in
     Value isPositive = scoresMayDrop() ? isNot(pair.score, -INFINITY) : isNot(pair.p, 0);
     pair.keep = pair.keep ? arith::AndIOp::create(b, pair.keep, isPositive).getResult() : isPositive;
   }
-  if (isMasked || scoresMayDrop())
+  if (isMasked || mayBeNaN)
     pair.p = select(pair.keep, pair.p);
   return pair;
 }
@@ -296,7 +296,7 @@ void BackwardKernel::differentiateTile(Value queryBegin, bool isMasked) {
   mapScores({rowLse, rowDelta}, {scores, dScores},
             [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
               Value lse = elements[0], delta = elements[1], product = elements[2], dP = elements[3];
-              Pair pair = computePair(queryBegin, indices, product, lse, isMasked);
+              Pair pair = computePair(queryBegin, indices, product, lse, isMasked, scoresMayDrop());
               Value dS = arith::MulFOp::create(b, pair.p, arith::SubFOp::create(b, dP, delta));
               return {pair.p, op.getScore().empty() ? select(pair.keep, dS) : inlineGradient(pair, dS)};
             });

@@ -83,8 +83,9 @@ protected:
     /// Whether the pair is kept and its score more than -inf; null where all are.
     mlir::Value keep;
   };
+  /// With `mayBeNaN` the lse may be one, and the score -inf.
   Pair computePair(mlir::Value queryBegin, mlir::ValueRange indices, mlir::Value product, mlir::Value lse,
-                   bool isMasked);
+                   bool isMasked, bool mayBeNaN);
   mlir::Value isNot(mlir::Value value, double number);
   /// The value where `keep` holds, or is null, and 0 elsewhere.
   mlir::Value select(mlir::Value keep, mlir::Value value);

@@ -37,7 +37,8 @@ private:
   void step(const StreamedBlock &block);
   void subtractLargeLse();
   void computeProbabilities(Value queryBegin, bool isMasked);
-  void differentiate(Value queryBegin, bool isMasked);
+  std::pair<Value, Value> findNonFinite(const StreamedBlock &block, Value masked);
+  void differentiate(Value queryBegin, bool selects);
 
   /// Whether the probabilities wait in shared memory, rounded, for the gradients of the scores: there are not
   /// registers enough for both. Not where the gradients need the scores, too, or nothing is rounded.
@@ -150,7 +151,7 @@ void KeyKernel::computeProbabilities(Value queryBegin, bool isMasked) {
     outs.push_back(factors);
   mapScores(rowLse, outs, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
     if (!op.getScore().empty()) {
-      Pair pair = computePair(queryBegin, indices, elements[1], elements[0], isMasked);
+      Pair pair = computePair(queryBegin, indices, elements[1], elements[0], isMasked, /*mayBeNaN=*/false);
       if (storesFactors)
         return {pair.p, inlineGradient(pair, pair.p)};
       return {pair.p};
@@ -171,24 +172,49 @@ void KeyKernel::computeProbabilities(Value queryBegin, bool isMasked) {
     StoreSharedOp::create(b, factors, dScoresTile);
 }
 
+/// Whether a block that may drop pairs has rows of d_out that are not finite, which their delta tells; and
+/// whether gradients of its scores have to be selected, because these rows or the products with them would
+/// show in dropped pairs. Where none ever is, those beyond the lengths are selected.
+std::pair<Value, Value> KeyKernel::findNonFinite(const StreamedBlock &block, Value masked) {
+  if (!mayDrop(block))
+    return {Value(), masked};
+  auto look = [&]() -> SmallVector<Value> {
+    Value hasDOut = anyNonFinite(rowDelta);
+    return {hasDOut, arith::OrIOp::create(b, hasDOut, anyNonFinite(scores, rowSum))};
+  };
+  SmallVector<Value> found;
+  if (scoresMayDrop()) {
+    found = look();
+  } else {
+    auto build = [&](bool isMasked) {
+      return [&, isMasked](OpBuilder &builder, Location) {
+        OpBuilder::InsertionGuard guard(b);
+        b.restoreInsertionPoint(builder.saveInsertionPoint());
+        Value none = isMasked ? Value() : arith::ConstantIntOp::create(b, false, /*width=*/1).getResult();
+        scf::YieldOp::create(b, isMasked ? look() : SmallVector<Value>{none, none});
+      };
+    };
+    llvm::append_range(found, scf::IfOp::create(b, masked, build(true), build(false)).getResults());
+  }
+  return {named(found[0], "is_non_finite"), named(found[1], "selects")};
+}
+
 /// Turns d_out v^T into d_x, in place.
-void KeyKernel::differentiate(Value queryBegin, bool isMasked) {
+void KeyKernel::differentiate(Value queryBegin, bool selects) {
   // A gradient region of a terminator alone yields the cotangent.
   bool isIdentity =
       op.getGradient().empty() || storesFactors || llvm::hasSingleElement(op.getGradient().front());
   SmallVector<Value> ins{probabilities, rowDelta};
   if (storesFactors)
     ins = {factors, rowDelta};
-  // What a dropped pair has for a value may be infinite.
-  bool drops = isMasked || scoresMayDrop();
-  if (storesFactors && drops) {
+  if (storesFactors && selects) { // a factor may be 0 where a pair is kept
     LoadSharedOp::create(b, probabilitiesTile, probabilities);
     ins.insert(ins.begin(), probabilities);
   }
   mapScores(ins, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
     Pair pair;
     pair.p = elements.front();
-    if (drops || !isIdentity)
+    if (selects || !isIdentity)
       pair.keep = isNot(pair.p, 0);
     Value delta = elements.drop_back().back(), factor = elements.drop_back(2).back();
     Value dS = arith::MulFOp::create(b, factor, arith::SubFOp::create(b, elements.back(), delta));
@@ -247,7 +273,9 @@ void KeyKernel::step(const StreamedBlock &block) {
   if (roundsProbabilities) {
     if (op.getScore().empty())
       subtractLargeLse();
-    Value hasScores = withAndWithoutMask(block, masked, scores,
+    // A row whose lse is a NaN has it in scores of -inf, too.
+    Value mayShow = scoresMayDrop() ? arith::OrIOp::create(b, masked, anyNaN(rowLse)).getResult() : masked;
+    Value hasScores = withAndWithoutMask(block, mayShow, scores,
                                          [&](bool isMasked) { computeProbabilities(block.begin, isMasked); });
     LoadRowsOp::create(b, delta, place, rows, f32(0), rowDelta);
     FillOp::create(b, scores, f32(0));
@@ -256,9 +284,10 @@ void KeyKernel::step(const StreamedBlock &block) {
       LoadSharedOp::create(b, dScoresTile, factors);
     else
       LoadSharedOp::create(b, probabilitiesTile, probabilities);
-    // The delta of a row is as its d_out.
-    Value hasDOut = withAndWithoutMask(block, masked, rowDelta,
-                                       [&](bool isMasked) { differentiate(block.begin, isMasked); });
+    auto [hasDOut, selects] = findNonFinite(block, masked);
+    ifThenElse(
+        selects, [&] { differentiate(block.begin, /*selects=*/true); },
+        [&] { differentiate(block.begin, /*selects=*/false); });
     if (hasScores)
       isNonFinite = arith::OrIOp::create(b, hasScores, hasDOut);
     StoreSharedOp::create(b, scores, dScoresTile);

@@ -181,6 +181,12 @@ Value TileKernel::anyAt(ValueRange ins, function_ref<Value(ValueRange, ValueRang
   });
 }
 
+Value TileKernel::anyNaN(Value fragment) {
+  return any(fragment, [&](ValueRange elements) -> Value {
+    return arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, elements[0], elements[0]);
+  });
+}
+
 Value TileKernel::anyNonFinite(Value fragment) {
   return any(fragment, [&](ValueRange elements) -> Value {
     return arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, math::AbsFOp::create(b, elements[0]),

@@ -93,6 +93,7 @@ public:
   /// The same for `body(indices, elements)`.
   mlir::Value anyAt(mlir::ValueRange ins,
                     llvm::function_ref<mlir::Value(mlir::ValueRange, mlir::ValueRange)> body);
+  mlir::Value anyNaN(mlir::Value fragment);
   /// Whether any element that the warp has of a fragment is an infinity or a NaN.
   mlir::Value anyNonFinite(mlir::Value fragment);
   /// The same of an accumulator, or the sum of a row too large. Overwrites `rows`, a fragment of its rows.

@@ -77,7 +77,11 @@ func.func @factor(%q: !t, %lse: !l) -> (!t, !t, !t) {
 // CHECK-LABEL: gpu.func @bias_fused(
 // CHECK-NOT: "factors"
 // CHECK: attn_tile.mma mma_sync %scores, %query_tile
-// CHECK-NEXT: scf.if
+// The lse of a row may be a NaN, of which a score of -inf must have nothing.
+// CHECK-NEXT: %[[NAN:.*]] = attn_tile.any ins(%row_lse
+// CHECK: arith.cmpf uno
+// CHECK: %[[SELECTS:.*]] = arith.ori %{{.*}}, %[[NAN]]
+// CHECK-NEXT: scf.if %[[SELECTS]]
 // CHECK: } else {
 // CHECK-NEXT: attn_tile.map ins(%row_lse{{.*}} outs(%scores :
 // CHECK-NOT: atomic_rmw

@@ -325,9 +325,21 @@ func.func @backward(%q: !q, %k: !k, %v: !k, %lse: !l, %delta: !l, %d_out: !q) ->
 // CHECK: } else {
 // CHECK-NOT: attn_tile.any
 // CHECK: scf.yield %false
-// CHECK: %[[D_OUT:.*]] = scf.if %[[MASKED]] -> (i1) {
-// CHECK: attn_tile.any ins(%row_delta
-// CHECK: %[[EITHER:.*]] = arith.ori %[[SCORES]], %[[D_OUT]]
+// CHECK: %[[D_OUT:.*]]:2 = scf.if %[[MASKED]] -> (i1, i1) {
+// CHECK: %[[ROWS:.*]] = attn_tile.any ins(%row_delta
+// CHECK: attn_tile.row_reduce add %scores into %row_sum partial
+// CHECK: %[[PRODUCTS:.*]] = attn_tile.any ins(%row_sum
+// CHECK: %[[ANY_OF:.*]] = arith.ori %[[ROWS]], %[[PRODUCTS]]
+// CHECK: scf.yield %[[ROWS]], %[[ANY_OF]]
+// CHECK: scf.yield %false{{.*}}, %false
+// Gradients of scores are selected where a product with d_out would show.
+// CHECK: scf.if %[[D_OUT]]#1 {
+// CHECK-NEXT: attn_tile.map ins(%probabilities, %row_delta
+// CHECK: arith.select
+// CHECK: } else {
+// CHECK-NEXT: attn_tile.map ins(%probabilities, %row_delta
+// CHECK-NOT: arith.select
+// CHECK: %[[EITHER:.*]] = arith.ori %[[SCORES]], %[[D_OUT]]#0
 // CHECK: attn_tile.store_shared %scores to %d_scores_tile
 // CHECK: %[[FOUND:.*]] = gpu.all_reduce or %[[EITHER]] uniform
 // CHECK: scf.if %[[FOUND]] {
