@@ -14,7 +14,7 @@ from modules import MODS, Attention
 CASES = (
     ("bf16", 64, 64, "causal"), ("bf16", 128, 128, "bottom_right"), ("f16", 40, 24, "alibi"), ("f32", 64, 80, "bias_f32"),
     ("bf16", 256, 256, "padding"), ("f32", 8, 8, "document"), ("bf16", 64, 64, "sink_window"), ("f16", 96, 96, "soft_cap"),
-    ("bf16", 64, 64, "document"),
+    ("bf16", 64, 64, "document"), ("bf16", 64, 64, "soft_cap_afn"),
 )  # fmt: skip
 
 # Other kernels of the forward: parts of the keys and their merge, wide heads, families and maxima that are asked for.

@@ -151,14 +151,16 @@ def test_garbage(compiled, type, mod, dim):
 @pytest.mark.parametrize(
     "dim, mod",
     [
-        *((64, mod) for mod in ("causal", "padding", "window", "document", "lines", "alibi", "minus_infinity")),
-        (80, "bottom_right"), (128, "causal"), (128, "minus_infinity"), (256, "causal"),
+        *((64, mod) for mod in ("causal", "padding", "window", "document", "lines", "alibi", "minus_infinity", "soft_cap_afn")),
+        (80, "bottom_right"), (128, "causal"), (128, "minus_infinity"), (128, "window"), (256, "causal"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("type", ("bf16", "f16", "f32"))
 def test_garbage_backward(compiled, type, dim, mod):
     if type == "f16" and (dim != 64 or mod == "alibi"):
         pytest.skip("bf16 covers it; probabilities of far keys are 0 in f16")
+    if type == "f32" and mod.endswith("_afn"):
+        pytest.skip("an approximation is asked for, which shows in f32")
     attention = Attention(type, 4, 2, dim, dim, MODS[mod])
     check_garbage(attention, compiled(attention), GARBAGE_SIZES, True)
 
