@@ -25,8 +25,16 @@ void FunctionPrinter::printRoles(tile::WarpSpecializeOp op) {
   auto producer = os.scope(" else {\n", "}\n");
   os << "decrease_registers<" << op.getProducerRegisters() << ">();\n"
      << "if (threadIdx.x == 128 * kConsumers) ";
-  auto thread = os.scope("{\n", "}\n");
-  printStatements(op.getProducer().front());
+  {
+    auto thread = os.scope("{\n", "}");
+    printStatements(op.getProducer().front());
+  }
+  if (!op.getStorer().empty()) {
+    os << " else if (warp_index() == 4 * kConsumers + 1) ";
+    auto warp = os.scope("{\n", "}");
+    printStatements(op.getStorer().front());
+  }
+  os << "\n";
 }
 
 bool FunctionPrinter::printAsyncOp(Operation *op) {
@@ -71,10 +79,24 @@ bool FunctionPrinter::printAsyncOp(Operation *op) {
         return true;
       })
       .Case([&](tile::PipelineAcquireOp acquire) { return slot(acquire, "acquire"); })
-      .Case([&](tile::PipelineWaitOp wait) { return slot(wait, "wait"); })
+      .Case([&](tile::PipelineWaitOp wait) {
+        return slot(wait, tile::WarpSpecializeOp::isInStorer(wait) ? "wait_written" : "wait");
+      })
       .Case([&](tile::PipelineCommitOp commit) { return call(getText(commit.getPipeline()) + ".commit"); })
-      .Case(
-          [&](tile::PipelineReleaseOp release) { return call(getText(release.getPipeline()) + ".release"); })
+      .Case([&](tile::PipelineReleaseOp release) {
+        bool isStored = tile::WarpSpecializeOp::isInStorer(release);
+        return call(getText(release.getPipeline()) + (isStored ? ".release_stored" : ".release"));
+      })
+      .Case([&](tile::StorePanelsOp store) {
+        os << "store_panels(" << getText(store.getPipeline()) << ", " << getText(store.getFragment())
+           << ");\n";
+        return true;
+      })
+      .Case([&](tile::StoreBulkOp store) {
+        os << "store_bulk(" << getText(store.getMap()) << ", " << getText(store.getTile()) << ", "
+           << getArguments(store.getIndices()) << ");\n";
+        return true;
+      })
       .Case([&](tile::CopyBulkOp copy) {
         os << "copy_bulk(" << getText(copy.getTile()) << ", " << getText(copy.getMap()) << ", "
            << getText(copy.getPipeline()) << ", " << getArguments(copy.getIndices()) << ");\n";

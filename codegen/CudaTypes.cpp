@@ -63,12 +63,13 @@ std::string cuda::getType(Type type) {
       })
       .Case([](tile::PipelineType pipeline) -> std::string {
         ArrayRef<int64_t> shape = pipeline.getShape();
-        return llvm::formatv("Pipeline<{0}, {1}, {2}, {3}, {4}>", getScalarType(pipeline.getElementType()),
-                             shape[0], shape[1], shape[2], pipeline.getConsumers());
+        return llvm::formatv(
+            "{0}<{1}, {2}, {3}, {4}, {5}>", pipeline.getStored() ? "StoredPipeline" : "Pipeline",
+            getScalarType(pipeline.getElementType()), shape[0], shape[1], shape[2], pipeline.getConsumers());
       })
       .Case([](tile::DivisorType) { return "Divisor"; })
       .Case([](tile::WorkQueueType queue) -> std::string {
-        return llvm::formatv("WorkQueue<{0}>", queue.getConsumers());
+        return llvm::formatv("WorkQueue<{0}>", queue.getWarps());
       })
       .Case([](tile::FragmentType fragment) -> std::string {
         std::string element = getScalarType(fragment.getElementType());

@@ -88,8 +88,8 @@ static LogicalResult verifyOp(Operation *op) {
             tile::CopyFiniteOp, tile::WarpSpecializeOp, tile::OpenTurnsOp, tile::TakeTurnOp, tile::PassTurnOp,
             tile::PipelineAcquireOp, tile::PipelineWaitOp, tile::PipelineCommitOp, tile::PipelineReleaseOp,
             tile::WarpBarrierOp, tile::AwaitKernelsOp, tile::ReleaseKernelsOp, tile::LoadOperandOp,
-            tile::MergeWarpsOp, tile::CopyBulkOp, tile::WorkDrawOp, tile::WorkTakeOp, tile::MmaCommitOp,
-            tile::MmaWaitOp>([](Operation *) { return success(); })
+            tile::MergeWarpsOp, tile::CopyBulkOp, tile::StorePanelsOp, tile::StoreBulkOp, tile::WorkDrawOp,
+            tile::WorkTakeOp, tile::MmaCommitOp, tile::MmaWaitOp>([](Operation *) { return success(); })
       .Case([](scf::ForOp loop) -> LogicalResult {
         if (loop.getUnsignedCmp())
           return loop.emitOpError("compares unsigned, which has no CUDA C++ form");

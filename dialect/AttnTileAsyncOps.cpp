@@ -27,7 +27,7 @@ LogicalResult PanelsType::verify(function_ref<InFlightDiagnostic()> emitError, A
 }
 
 LogicalResult PipelineType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,
-                                   FloatType elementType, int64_t consumers) {
+                                   FloatType elementType, int64_t consumers, bool stored) {
   if (shape.size() != 3 || shape[0] < 1 || shape[0] > 8 || consumers < 1 || consumers > 3) // (TL1)
     return emitError()
            << "expected a pipeline of 1 to 8 stages, rows and columns, and 1 to 3 consumers, got [" << shape
@@ -35,9 +35,9 @@ LogicalResult PipelineType::verify(function_ref<InFlightDiagnostic()> emitError,
   return PanelsType::verify(emitError, shape.drop_front(), elementType);
 }
 
-LogicalResult WorkQueueType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t consumers) {
-  if (consumers < 1 || consumers > 3) // (TW1)
-    return emitError() << "expected a work queue of 1 to 3 consumers, got " << consumers << " [TW1]";
+LogicalResult WorkQueueType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t warps) {
+  if (warps < 1 || warps > 13) // (TW1)
+    return emitError() << "expected a work queue of 1 to 13 warps that take, got " << warps << " [TW1]";
   return success();
 }
 
@@ -95,6 +95,14 @@ static LogicalResult verifyConsumer(Operation *op, StringRef label) {
 static LogicalResult verifyProducer(Operation *op, StringRef label) {
   return verifyRole(op, &WarpSpecializeOp::getProducer, "producer", label);
 }
+static LogicalResult verifyStorer(Operation *op, StringRef label) {
+  return verifyRole(op, &WarpSpecializeOp::getStorer, "storer", label);
+}
+
+bool WarpSpecializeOp::isInStorer(Operation *op) {
+  auto roles = op->getParentOfType<WarpSpecializeOp>();
+  return roles && roles.getStorer().isAncestor(op->getParentRegion());
+}
 
 LogicalResult OpenTurnsOp::verify() { return verifyConsumer(*this, "TN1"); }
 LogicalResult TakeTurnOp::verify() { return verifyConsumer(*this, "TN1"); }
@@ -109,30 +117,69 @@ void PipelineAllocOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(g
 
 LogicalResult WorkQueueAllocOp::verify() { return verifyName(*this, getName(), "WQ1"); }
 LogicalResult WorkDrawOp::verify() { return verifyProducer(*this, "WQ2"); }
-LogicalResult WorkTakeOp::verify() { return verifyConsumer(*this, "WQ2"); }
+LogicalResult WorkTakeOp::verify() {
+  return success(WarpSpecializeOp::isInStorer(*this) || succeeded(verifyConsumer(*this, "WQ2")));
+}
 void WorkQueueAllocOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getQueue(), getName()); }
 
 LogicalResult PipelineAcquireOp::verify() {
   return success(succeeded(verifyName(*this, getName(), "PS1")) && succeeded(verifyProducer(*this, "PA2")));
 }
 void PipelineAcquireOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getTile(), getName()); }
+/// Of what takes tiles out of a pipeline: consumers, and then the storer of one that is stored.
+static LogicalResult verifyTaker(Operation *op, PipelineType pipeline) {
+  if (!WarpSpecializeOp::isInStorer(op))
+    return verifyConsumer(op, "PA2");
+  if (!pipeline.getStored())
+    return op->emitOpError("expected a pipeline that is stored in the storer region, got ")
+           << pipeline << " [PA3]";
+  return success();
+}
+
 LogicalResult PipelineWaitOp::verify() {
-  return success(succeeded(verifyName(*this, getName(), "PS1")) && succeeded(verifyConsumer(*this, "PA2")));
+  return success(succeeded(verifyName(*this, getName(), "PS1")) &&
+                 succeeded(verifyTaker(*this, getPipeline().getType())));
 }
 void PipelineWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getTile(), getName()); }
 LogicalResult PipelineCommitOp::verify() { return verifyProducer(*this, "PA2"); }
-LogicalResult PipelineReleaseOp::verify() { return verifyConsumer(*this, "PA2"); }
+LogicalResult PipelineReleaseOp::verify() { return verifyTaker(*this, getPipeline().getType()); }
+
+/// Whether the boxes of a map are the panels of a tile.
+static bool hasPanels(TensorMapType map, PanelsType tile) {
+  ArrayRef<int64_t> box = map.getShape();
+  return box[0] == tile.getShape()[0] && box[1] == PanelsType::kPanelColumns &&
+         map.getElementType() == tile.getElementType();
+}
 
 LogicalResult CopyBulkOp::verify() {
   TensorMapType map = getMap().getType();
   PanelsType tile = getTile().getType();
-  ArrayRef<int64_t> box = map.getShape();
-  if (box[0] != tile.getShape()[0] || box[1] != PanelsType::kPanelColumns ||
-      map.getElementType() != tile.getElementType() || getPipeline().getType().getTileType() != tile ||
-      getIndices().size() != 3)
+  if (!hasPanels(map, tile) || getPipeline().getType().getTileType() != tile || getIndices().size() != 3)
     return emitOpError("expected boxes of the tile's rows, ")
            << PanelsType::kPanelColumns << " columns and its element type, a tile of the pipeline, and three "
            << "indices, got " << map << ", " << tile << " of " << getPipeline().getType() << " and "
            << getIndices().size() << " [CB1]";
   return verifyProducer(*this, "PA2");
+}
+
+LogicalResult StorePanelsOp::verify() {
+  FragmentType fragment = getFragment().getType();
+  PipelineType pipeline = getPipeline().getType();
+  PanelsType tile = pipeline.getTileType();
+  if (fragment.getLayout() != Layout::accumulator || fragment.getShape()[0] != tile.getShape()[0] ||
+      llvm::divideCeil(fragment.getShape()[1], PanelsType::kPanelColumns) > tile.getNumPanels() ||
+      !pipeline.getStored())
+    return emitOpError(
+               "expected an accumulator of the rows of the tiles of a pipeline that is stored, and no "
+               "more panels, got ")
+           << fragment << " and " << pipeline << " [SP1]";
+  return verifyConsumer(*this, "SP2");
+}
+
+LogicalResult StoreBulkOp::verify() {
+  if (!hasPanels(getMap().getType(), getTile().getType()) || getIndices().size() != 3)
+    return emitOpError("expected boxes of the tile's rows, ")
+           << PanelsType::kPanelColumns << " columns and its element type, and three indices, got "
+           << getMap().getType() << ", " << getTile().getType() << " and " << getIndices().size() << " [SB1]";
+  return verifyStorer(*this, "SB2");
 }

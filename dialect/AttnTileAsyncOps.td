@@ -29,12 +29,12 @@ class AttnTile_BarrierOp<string mnemonic, list<Trait> traits = []>
 
 def AttnTile_WarpSpecializeOp : AttnTile_Op<"warp_specialize", [
     SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects]> {
-  let summary = "Divides the warps of a block into consumers and a producer";
+  let summary = "Divides the warps of a block into consumers, a producer and a storer";
   let description = [{
-    The first `consumers` warpgroups (of 128 threads) execute the consumer region, the last one is the producer: one thread
-    of it executes the producer region. The registers of the block are divided anew: a consumer thread has
-    `consumer_registers`, one of the producer's `producer_registers` (PTX ISA, `setmaxnreg`). Inside the regions there is no
-    `gpu.barrier`: the roles meet only in pipelines and work queues.
+    The first `consumers` warpgroups (of 128 threads) execute the consumer region. The last one has the producer, one thread
+    of its first warp, and the storer, its second warp, where there is such a region. The registers of the block are divided
+    anew: a consumer thread has `consumer_registers`, one of the last warpgroup `producer_registers` (PTX ISA,
+    `setmaxnreg`). Inside the regions there is no `gpu.barrier`: the roles meet only in pipelines and work queues.
 
     Fragments of the consumers are divided among their warps, `4 * consumers`; a warpgroup holds 64 consecutive rows.
 
@@ -53,14 +53,21 @@ def AttnTile_WarpSpecializeOp : AttnTile_Op<"warp_specialize", [
     } producer registers(40) {
       %key_slot = attn_tile.pipeline_acquire %keys "key_slot" : !attn_tile.pipeline<2x128x128xbf16, 2>
       …
+    } storer {
+      %output_tile = attn_tile.pipeline_wait %queries "output_tile" : !attn_tile.pipeline<2x128x128xbf16, 2, stored>
+      …
     }
     ```
   }];
   let arguments = (ins I64Attr:$consumers, I64Attr:$consumer_registers, I64Attr:$producer_registers);
-  let regions = (region SizedRegion<1>:$consumer, SizedRegion<1>:$producer);
+  let regions = (region SizedRegion<1>:$consumer, SizedRegion<1>:$producer, MaxSizedRegion<1>:$storer);
   let assemblyFormat = [{
     `consumers` `(` $consumers `)` `registers` `(` $consumer_registers `)` $consumer
-    `producer` `registers` `(` $producer_registers `)` $producer attr-dict
+    `producer` `registers` `(` $producer_registers `)` $producer (`storer` $storer^)? attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// Whether an operation stands in the storer region of one.
+    static bool isInStorer(::mlir::Operation *op);
   }];
   let hasVerifier = 1;
 }
@@ -113,13 +120,18 @@ def AttnTile_PipelineAllocOp : AttnTile_Op<"pipeline_alloc", [
     whatever reads the tile, `pipeline_release`. Both sides go through the slots in order, one at a time, and through the same
     number of tiles.
 
+    A pipeline that is `stored` has a third barrier: it says that the consumers have written a tile of their own over the one
+    that arrived (`attn_tile.store_panels`) and released it. The storer, for each: `pipeline_wait`, `attn_tile.store_bulk`,
+    `pipeline_release`, which waits until the copies have read the slot and gives it to the producer.
+
     `offset` and `barrier_offset`, in bytes from the start of the block's shared memory, are set by
     `--attn-tile-place-shared`.
 
     Constraints:
     - (PA1) name is a C++ identifier.
     - (PA2) `pipeline_acquire`, `pipeline_commit` and `copy_bulk` stand in the producer region of an
-      `attn_tile.warp_specialize`, `pipeline_wait` and `pipeline_release` in its consumer region.
+      `attn_tile.warp_specialize`, `pipeline_wait` and `pipeline_release` in its consumer or storer region.
+    - (PA3) in the storer region they are of a pipeline that is `stored`.
 
     Example: `%keys = attn_tile.pipeline_alloc "keys" : !attn_tile.pipeline<2x128x128xbf16, 2>`
   }];
@@ -154,7 +166,7 @@ def AttnTile_PipelineAcquireOp : AttnTile_PipelineSlotOp<"pipeline_acquire"> {
 }
 
 def AttnTile_PipelineWaitOp : AttnTile_PipelineSlotOp<"pipeline_wait"> {
-  let summary = "A consumer's next tile, once it has arrived";
+  let summary = "A consumer's next tile, once it has arrived; the storer's, once all consumers have released it";
   let description = "Example: `%key_tile = attn_tile.pipeline_wait %keys \"key_tile\" : !attn_tile.pipeline<2x128x128xbf16, 2>`";
 }
 
@@ -203,22 +215,68 @@ def AttnTile_CopyBulkOp : AttnTile_BarrierOp<"copy_bulk"> {
   let hasVerifier = 1;
 }
 
+def AttnTile_StorePanelsOp : AttnTile_BarrierOp<"store_panels"> {
+  let summary = "Consumers write an accumulator, rounded, over their tile of a pipeline that is stored";
+  let description = [{
+    Over the one that `pipeline_wait` gave and that is not released yet: each warp its own rows, in the order of panels, for
+    the tensor memory accelerator to read once `pipeline_release` has given them to the storer. Products that read the tile
+    have to be finished (`attn_tile.mma_wait`).
+
+    Constraints:
+    - (SP1) the fragment is an accumulator of as many rows as the tiles of the pipeline, which is stored, and has no more
+      panels.
+    - (SP2) it stands in the consumer region of an `attn_tile.warp_specialize`.
+
+    Example:
+    ```mlir
+    attn_tile.store_panels %output to %queries
+        : !attn_tile.fragment<128x128xf32, accumulator, 8x1>, !attn_tile.pipeline<2x128x128xbf16, 2, stored>
+    ```
+  }];
+  let arguments = (ins AttnTile_FragmentType:$fragment, AttnTile_PipelineType:$pipeline);
+  let assemblyFormat = "$fragment `to` $pipeline attr-dict `:` type($fragment) `,` type($pipeline)";
+  let hasVerifier = 1;
+}
+
+def AttnTile_StoreBulkOp : AttnTile_BarrierOp<"store_bulk"> {
+  let summary = "Starts storing a tile by the tensor memory accelerator";
+  let description = [{
+    `tensor[indices…, first + r, :]` becomes row r of the tile, where `first` is the last index; what lies beyond the tensor is
+    dropped (PTX ISA, `cp.async.bulk.tensor`). The tile must not be written until the `pipeline_release` that follows.
+
+    Constraints:
+    - (SB1) the boxes of the map have the rows and the element type of the tile, and the columns of a panel; there are three
+      indices.
+    - (SB2) it stands in the storer region of an `attn_tile.warp_specialize`.
+
+    Example:
+    ```mlir
+    attn_tile.store_bulk %output_tile to %out_map[%b, %h, %q_begin]
+        : !attn_tile.panels<128x128xbf16>, !attn_tile.tensor_map<128x64xbf16>
+    ```
+  }];
+  let arguments = (ins AttnTile_PanelsType:$tile, AttnTile_TensorMapType:$map, Variadic<Index>:$indices);
+  let assemblyFormat = "$tile `to` $map `[` $indices `]` attr-dict `:` type($tile) `,` type($map)";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Which tile is next
 //===----------------------------------------------------------------------===//
 
 def AttnTile_WorkQueueAllocOp : AttnTile_Op<"work_queue_alloc", [
     MemoryEffects<[MemAlloc<AttnTile_SharedMemory>]>, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
-  let summary = "A queue of tile numbers between the producer and the consumers";
+  let summary = "A queue of tile numbers between the producer and the other roles";
   let description = [{
     Blocks of the grid that stay draw the tiles that they work on from one counter, so that none waits for the others where
     tiles take different times. `offset`, in bytes, is set by `--attn-tile-place-shared`.
 
     Constraints:
     - (WQ1) name is a C++ identifier.
-    - (WQ2) `work_draw` stands in the producer region of an `attn_tile.warp_specialize`, `work_take` in its consumer region.
+    - (WQ2) `work_draw` stands in the producer region of an `attn_tile.warp_specialize`, `work_take` in its consumer or
+      storer region.
 
-    Example: `%queue = attn_tile.work_queue_alloc "tiles" : !attn_tile.work_queue<2>`
+    Example: `%queue = attn_tile.work_queue_alloc "tiles" : !attn_tile.work_queue<8>`
   }];
   let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset);
   let results = (outs AttnTile_WorkQueueType:$queue);
@@ -227,12 +285,12 @@ def AttnTile_WorkQueueAllocOp : AttnTile_Op<"work_queue_alloc", [
 }
 
 def AttnTile_WorkDrawOp : AttnTile_BarrierOp<"work_draw"> {
-  let summary = "The producer draws the next number and tells the consumers";
+  let summary = "The producer draws the next number and tells the other roles";
   let description = [{
     The first draw gives the number of blocks of the grid, the next one that plus 1: every block begins with the tile of its own number.
     The counter, the first `i32`, is 0 when the kernel starts.
 
-    Example: `%tile = attn_tile.work_draw %queue from %counter : !attn_tile.work_queue<2>, memref<1xi32>`
+    Example: `%tile = attn_tile.work_draw %queue from %counter : !attn_tile.work_queue<8>, memref<1xi32>`
   }];
   let arguments = (ins AttnTile_WorkQueueType:$queue, Arg<AnyStridedMemRef, "", [MemRead, MemWrite]>:$counter);
   let results = (outs Index:$number);
@@ -242,7 +300,7 @@ def AttnTile_WorkDrawOp : AttnTile_BarrierOp<"work_draw"> {
 
 def AttnTile_WorkTakeOp : AttnTile_BarrierOp<"work_take"> {
   let summary = "The number that the producer drew next";
-  let description = "Example: `%tile = attn_tile.work_take %queue : !attn_tile.work_queue<2>`";
+  let description = "Example: `%tile = attn_tile.work_take %queue : !attn_tile.work_queue<8>`";
   let arguments = (ins AttnTile_WorkQueueType:$queue);
   let results = (outs Index:$number);
   let assemblyFormat = "$queue attr-dict `:` type($queue)";

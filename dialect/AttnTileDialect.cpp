@@ -108,15 +108,18 @@ Type PipelineType::parse(AsmParser &parser) {
   FloatType elementType;
   int64_t consumers;
   if (parser.parseLess() || parseShape(parser, shape, elementType) || parser.parseComma() ||
-      parser.parseInteger(consumers) || parser.parseGreater())
+      parser.parseInteger(consumers))
     return {};
-  return parser.getChecked<PipelineType>(parser.getContext(), shape, elementType, consumers);
+  bool stored = succeeded(parser.parseOptionalComma());
+  if ((stored && parser.parseKeyword("stored")) || parser.parseGreater())
+    return {};
+  return parser.getChecked<PipelineType>(parser.getContext(), shape, elementType, consumers, stored);
 }
 
 void PipelineType::print(AsmPrinter &printer) const {
   printer << '<';
   printShape(printer, getShape(), getElementType());
-  printer << ", " << getConsumers() << '>';
+  printer << ", " << getConsumers() << (getStored() ? ", stored>" : ">");
 }
 
 LogicalResult SharedType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,

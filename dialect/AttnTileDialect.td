@@ -153,36 +153,39 @@ def AttnTile_PipelineType : AttnTile_Type<"Pipeline", "pipeline"> {
   let summary = "A ring of shared tiles between a producer and consumers";
   let description = [{
     `stages` tiles (`!attn_tile.panels`) of rows x columns, each with the barriers of a slot, and the number of consumer
-    warpgroups that release a slot.
+    warpgroups that release a slot. Where it is `stored`, they release it to the storer, with a tile of their own in it, and
+    the storer to the producer.
 
     Constraints:
     - (TL1) there are three static dimensions: 1 to 8 stages, and the tile's; 1 to 3 consumers.
 
-    Example: `!attn_tile.pipeline<2x128x128xbf16, 2>`
+    Example: `!attn_tile.pipeline<2x128x128xbf16, 2>`, `!attn_tile.pipeline<2x128x128xbf16, 2, stored>`
   }];
-  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::FloatType":$elementType, "int64_t":$consumers);
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::FloatType":$elementType, "int64_t":$consumers,
+                        "bool":$stored);
   let extraClassDeclaration = [{
     int64_t getStages() const { return getShape()[0]; }
     PanelsType getTileType() const { return PanelsType::get(getContext(), getShape().drop_front(), getElementType()); }
     int64_t getBytes() const { return getStages() * getTileType().getBytes(); }
     /// A barrier has 8 bytes.
-    int64_t getBarrierBytes() const { return 16 * getStages(); }
+    static int64_t getSlotBarrierBytes(bool stored) { return stored ? 24 : 16; }
+    int64_t getBarrierBytes() const { return getSlotBarrierBytes(getStored()) * getStages(); }
   }];
 }
 
 def AttnTile_WorkQueueType : AttnTile_Type<"WorkQueue", "work_queue"> {
-  let summary = "How the producer of a block tells its consumers which tile is next";
+  let summary = "How the producer of a block tells the other roles which tile is next";
   let description = [{
-    For two tiles ahead of the consumers, whose number of warpgroups it has.
+    For two tiles ahead of them. It has the number of warps that take each: those of the consumers, and the storer.
 
     Constraints:
-    - (TW1) there are 1 to 3 consumers.
+    - (TW1) there are 1 to 13 warps.
 
-    Example: `!attn_tile.work_queue<2>`
+    Example: `!attn_tile.work_queue<8>`
   }];
-  let parameters = (ins "int64_t":$consumers);
+  let parameters = (ins "int64_t":$warps);
   let hasCustomAssemblyFormat = 0;
-  let assemblyFormat = "`<` $consumers `>`";
+  let assemblyFormat = "`<` $warps `>`";
   let extraClassDeclaration = [{
     /// Two numbers, and the barriers of two slots.
     static constexpr int64_t kBytes = 48;

@@ -34,9 +34,10 @@ static int64_t getPanelBytes(int64_t rows, int64_t columns) { return rows * llvm
 
 static int64_t getSharedBytes(int64_t blockM, int64_t blockN, int64_t headDim, int64_t valueDim,
                               int64_t queryStages) {
-  constexpr int64_t slotBarriers = 16;
-  return queryStages * (getPanelBytes(blockM, headDim) + slotBarriers) +
-         kStages * (getPanelBytes(blockN, headDim) + getPanelBytes(blockN, valueDim) + 2 * slotBarriers) +
+  auto slotBarriers = tile::PipelineType::getSlotBarrierBytes;
+  return queryStages * (getPanelBytes(blockM, headDim) + slotBarriers(/*stored=*/true)) +
+         kStages * (getPanelBytes(blockN, headDim) + getPanelBytes(blockN, valueDim) +
+                    2 * slotBarriers(/*stored=*/false)) +
          tile::WorkQueueType::kBytes;
 }
 

@@ -59,7 +59,9 @@ private:
   mlir::Value isAnyFlagged();
   void produce();
   void consume();
-  void forEachTile(bool isProducer, llvm::function_ref<void()> body);
+  void store();
+  enum class Role { producer, consumer, storer };
+  void forEachTile(Role role, llvm::function_ref<void()> body);
   void decodeTile(mlir::Value work);
   /// What digits are taken by; `divisor` is null where the number is a constant, or registers are short.
   struct Base {
@@ -68,6 +70,9 @@ private:
   Base makeBase(mlir::Value number, llvm::StringRef name);
   mlir::Value divide(mlir::Value dividend, const Base &base);
   bool drawsTiles() { return !op.getMask().empty(); }
+  /// Whether outputs go through the slots of their queries to the tensor memory accelerator, while consumers
+  /// go on. There must be a second slot for the queries of the next tile, and an output has to fit.
+  bool storesByBulk();
   /// Whether consumers have registers for what saves time between tiles. Those that go through block lists
   /// would spill.
   bool hasSpareRegisters() { return !op.getBlockLists(); }
@@ -105,9 +110,9 @@ private:
   mlir::Value roundUp(mlir::Value position) { return mul(ceilDiv(position, blockN()), index(blockN())); }
 
   Maximum maximum;
-  int64_t consumers;
+  int64_t consumers, queryStages;
   HopperResults results;
-  mlir::Value hostProgress, out, lse, flags, progress, queryMap, keyMap, valueMap;
+  mlir::Value hostProgress, out, lse, flags, progress, queryMap, keyMap, valueMap, outMap;
   mlir::Value tiles, queries, keys, values, queryTile, probabilities;
   mlir::Value tile, groupDivisor, numBlocks, numHeads, numTiles, kvEnd;
   Base blocks, headsOfBatch, sectionTiles, sectionHeads, lastSectionHeads;

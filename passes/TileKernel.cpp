@@ -65,11 +65,11 @@ Value TileKernel::addTensor(Value tensor, StringRef name) {
 }
 
 Value TileKernel::addTensorMap(Value tensor, int64_t rows, StringRef name) {
-  auto type = cast<RankedTensorType>(tensor.getType());
-  auto elementType = cast<FloatType>(type.getElementType());
+  Value buffer = tensor;
+  if (auto type = dyn_cast<RankedTensorType>(tensor.getType()))
+    buffer = bufferization::ToBufferOp::create(host, getBoundaryBufferType(type), tensor, /*read_only=*/true);
+  auto elementType = cast<FloatType>(cast<ShapedType>(buffer.getType()).getElementType());
   auto mapType = TensorMapType::get(b.getContext(), {rows, PanelsType::kPanelColumns}, elementType);
-  Value buffer =
-      bufferization::ToBufferOp::create(host, getBoundaryBufferType(type), tensor, /*read_only=*/true);
   return addParameter(TensorMapOp::create(host, mapType, buffer), name);
 }
 

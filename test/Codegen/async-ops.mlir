@@ -31,8 +31,8 @@ gpu.module @kernels {
     %queries = attn_tile.pipeline_alloc "queries" : !queries
     %keys = attn_tile.pipeline_alloc "keys" : !keys
     %values = attn_tile.pipeline_alloc "values" : !values
-    // CHECK-NEXT: WorkQueue<2> tiles(shared + 82000);
-    %tiles = attn_tile.work_queue_alloc "tiles" : !attn_tile.work_queue<2>
+    // CHECK-NEXT: WorkQueue<8> tiles(shared + 82000);
+    %tiles = attn_tile.work_queue_alloc "tiles" : !attn_tile.work_queue<8>
     // CHECK-NEXT: publish_barriers();
     // CHECK-NEXT: const int warpgroup = warpgroup_index();
     // CHECK-NEXT: if (warpgroup < kConsumers) {
@@ -82,14 +82,14 @@ gpu.module @kernels {
       attn_tile.store %output to %out[%h, %c0, %c0] rows(%h) aligned : !acc, !tensor
       // CHECK-NEXT: const int taken = tiles.take();
       // CHECK-NEXT: store<64, /*aligned*/ true>(out.at(taken, 0, 0), out.stride(2), h, output);
-      %taken = attn_tile.work_take %tiles : !attn_tile.work_queue<2> loc("taken")
+      %taken = attn_tile.work_take %tiles : !attn_tile.work_queue<8> loc("taken")
       attn_tile.store %output to %out[%taken, %c0, %c0] rows(%h) aligned : !acc, !tensor
     // CHECK-NEXT: } else {
     // CHECK-NEXT:   decrease_registers<40>();
     // CHECK-NEXT:   if (threadIdx.x == 128 * kConsumers) {
     } producer registers(40) {
       // CHECK-NEXT: const int drawn = tiles.draw(counter.data);
-      %drawn = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<2>, memref<1xi32> loc("drawn")
+      %drawn = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<8>, memref<1xi32> loc("drawn")
       // CHECK-NEXT: const auto key_slot = keys.acquire();
       // CHECK-NEXT: copy_bulk(key_slot, k_map, keys, 0, h, drawn);
       // CHECK-NEXT: keys.commit();
@@ -106,6 +106,43 @@ gpu.module @kernels {
     // CHECK:      values.commit();
     // CHECK-NEXT:   }
     // CHECK-NEXT: }
+    gpu.return
+  }
+
+  // Outputs written over the queries, and a warp that has them stored: three barriers for each slot.
+  // CHECK:      // 12 warps, 1 block a multiprocessor; 32792 bytes of shared memory: queries 32768 at 0
+  // CHECK:      stores(
+  gpu.func @stores(%q_map: !attn_tile.tensor_map<128x64xbf16>, %out_map: !attn_tile.tensor_map<128x64xbf16>, %h: index) kernel
+      attributes {attn_tile.kernel = #attn_tile.kernel<warps = 12>} {
+    %c0 = arith.constant 0 : index
+    // CHECK:      StoredPipeline<bf16, 1, 128, 80, 2> queries(shared + 0, shared + 32768);
+    %queries = attn_tile.pipeline_alloc "queries" : !attn_tile.pipeline<1x128x80xbf16, 2, stored>
+    attn_tile.warp_specialize consumers(2) registers(232) {
+      %output = attn_tile.fragment_alloc "output" : !acc
+      // CHECK:      const auto query_tile = queries.wait();
+      // CHECK-NEXT: store_panels(queries, output);
+      // CHECK-NEXT: queries.release();
+      %query_tile = attn_tile.pipeline_wait %queries "query_tile" : !attn_tile.pipeline<1x128x80xbf16, 2, stored>
+      attn_tile.store_panels %output to %queries : !acc, !attn_tile.pipeline<1x128x80xbf16, 2, stored>
+      attn_tile.pipeline_release %queries : !attn_tile.pipeline<1x128x80xbf16, 2, stored>
+    } producer registers(40) {
+      // CHECK:      copy_bulk(query_slot, q_map, queries, 0, h, 0);
+      // CHECK-NEXT: queries.commit();
+      %query_slot = attn_tile.pipeline_acquire %queries "query_slot" : !attn_tile.pipeline<1x128x80xbf16, 2, stored>
+      attn_tile.copy_bulk %q_map[%c0, %h, %c0] to %query_slot signals %queries
+          : !attn_tile.tensor_map<128x64xbf16>, !q_tile, !attn_tile.pipeline<1x128x80xbf16, 2, stored>
+      attn_tile.pipeline_commit %queries : !attn_tile.pipeline<1x128x80xbf16, 2, stored>
+    // CHECK-NEXT:   } else if (warp_index() == 4 * kConsumers + 1) {
+    // CHECK-NEXT:     const auto output_tile = queries.wait_written();
+    // CHECK-NEXT:     store_bulk(out_map, output_tile, 0, h, 0);
+    // CHECK-NEXT:     queries.release_stored();
+    // CHECK-NEXT:   }
+    // CHECK-NEXT: }
+    } storer {
+      %output_tile = attn_tile.pipeline_wait %queries "output_tile" : !attn_tile.pipeline<1x128x80xbf16, 2, stored>
+      attn_tile.store_bulk %output_tile to %out_map[%c0, %h, %c0] : !q_tile, !attn_tile.tensor_map<128x64xbf16>
+      attn_tile.pipeline_release %queries : !attn_tile.pipeline<1x128x80xbf16, 2, stored>
+    }
     gpu.return
   }
 }

@@ -37,7 +37,7 @@ module attributes {attn.target = #attn.target<arch = sm_90a, multiprocessors = 1
       // CHECK: pipeline_alloc "keys" offset(0) barriers(32784)
       %keys = attn_tile.pipeline_alloc "keys" : !attn_tile.pipeline<2x64x80xbf16, 2>
       // CHECK: work_queue_alloc "tiles" offset(32816)
-      %tiles = attn_tile.work_queue_alloc "tiles" : !attn_tile.work_queue<2>
+      %tiles = attn_tile.work_queue_alloc "tiles" : !attn_tile.work_queue<8>
       gpu.return
     }
   }

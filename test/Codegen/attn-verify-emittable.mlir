@@ -51,7 +51,7 @@ gpu.module @resources {
   }
   gpu.func @queue() kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 12>} {
     // expected-error @below {{has no offset; run --attn-tile-place-shared}}
-    %tiles = attn_tile.work_queue_alloc "tiles" : !attn_tile.work_queue<2>
+    %tiles = attn_tile.work_queue_alloc "tiles" : !attn_tile.work_queue<8>
     gpu.return
   }
   gpu.func @j() kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 12>} {

@@ -153,33 +153,91 @@ func.func @f(%map: !attn_tile.tensor_map<128x64xbf16>, %keys: !attn_tile.pipelin
 
 // -----
 
-// expected-error @below {{expected a work queue of 1 to 3 consumers, got 4 [TW1]}}
-func.func private @f(!attn_tile.work_queue<4>)
-
-// -----
-
-func.func @f() {
-  // expected-error @below {{expected the name to be a C++ identifier, got "next tile" [WQ1]}}
-  %0 = attn_tile.work_queue_alloc "next tile" : !attn_tile.work_queue<2>
-  return
-}
-
-// -----
-
-func.func @f(%tiles: !attn_tile.work_queue<2>) {
+func.func @f(%keys: !attn_tile.pipeline<2x64x64xbf16, 2>) {
   attn_tile.warp_specialize consumers(2) registers(232) {
   } producer registers(40) {
-    // expected-error @below {{expected to stand in the consumer region of an attn_tile.warp_specialize [WQ2]}}
-    %0 = attn_tile.work_take %tiles : !attn_tile.work_queue<2>
+  } storer {
+    // expected-error @below {{expected a pipeline that is stored in the storer region, got '!attn_tile.pipeline<2x64x64xbf16, 2>' [PA3]}}
+    attn_tile.pipeline_release %keys : !attn_tile.pipeline<2x64x64xbf16, 2>
   }
   return
 }
 
 // -----
 
-func.func @f(%tiles: !attn_tile.work_queue<2>, %counter: memref<1xi32>) {
+!acc = !attn_tile.fragment<128x128xf32, accumulator, 8x1>
+func.func @f(%output: !acc, %queries: !attn_tile.pipeline<2x128x64xbf16, 2, stored>) {
+  // expected-error @below {{expected an accumulator of the rows of the tiles of a pipeline that is stored, and no more panels, got '!attn_tile.fragment<128x128xf32, accumulator, 8x1>' and '!attn_tile.pipeline<2x128x64xbf16, 2, stored>' [SP1]}}
+  attn_tile.store_panels %output to %queries : !acc, !attn_tile.pipeline<2x128x64xbf16, 2, stored>
+  return
+}
+
+// -----
+
+!acc = !attn_tile.fragment<128x64xf32, accumulator, 8x1>
+func.func @f(%output: !acc, %queries: !attn_tile.pipeline<2x128x64xbf16, 2>) {
+  // expected-error @below {{and '!attn_tile.pipeline<2x128x64xbf16, 2>' [SP1]}}
+  attn_tile.store_panels %output to %queries : !acc, !attn_tile.pipeline<2x128x64xbf16, 2>
+  return
+}
+
+// -----
+
+!acc = !attn_tile.fragment<128x64xf32, accumulator, 8x1>
+func.func @f(%output: !acc, %queries: !attn_tile.pipeline<2x128x64xbf16, 2, stored>) {
+  // expected-error @below {{expected to stand in the consumer region of an attn_tile.warp_specialize [SP2]}}
+  attn_tile.store_panels %output to %queries : !acc, !attn_tile.pipeline<2x128x64xbf16, 2, stored>
+  return
+}
+
+// -----
+
+func.func @f(%map: !attn_tile.tensor_map<64x64xbf16>, %tile: !attn_tile.panels<128x64xbf16>, %i: index) {
+  // expected-error @below {{expected boxes of the tile's rows, 64 columns and its element type, and three indices, got '!attn_tile.tensor_map<64x64xbf16>', '!attn_tile.panels<128x64xbf16>' and 3 [SB1]}}
+  attn_tile.store_bulk %tile to %map[%i, %i, %i] : !attn_tile.panels<128x64xbf16>, !attn_tile.tensor_map<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%map: !attn_tile.tensor_map<128x64xbf16>, %tile: !attn_tile.panels<128x64xbf16>, %i: index) {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+  } producer registers(40) {
+    // expected-error @below {{expected to stand in the storer region of an attn_tile.warp_specialize [SB2]}}
+    attn_tile.store_bulk %tile to %map[%i, %i, %i] : !attn_tile.panels<128x64xbf16>, !attn_tile.tensor_map<128x64xbf16>
+  }
+  return
+}
+
+// -----
+
+// expected-error @below {{expected a work queue of 1 to 13 warps that take, got 14 [TW1]}}
+func.func private @f(!attn_tile.work_queue<14>)
+
+// -----
+
+func.func @f() {
+  // expected-error @below {{expected the name to be a C++ identifier, got "next tile" [WQ1]}}
+  %0 = attn_tile.work_queue_alloc "next tile" : !attn_tile.work_queue<8>
+  return
+}
+
+// -----
+
+func.func @f(%tiles: !attn_tile.work_queue<8>) {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+  } producer registers(40) {
+    // expected-error @below {{expected to stand in the consumer region of an attn_tile.warp_specialize [WQ2]}}
+    %0 = attn_tile.work_take %tiles : !attn_tile.work_queue<8>
+  }
+  return
+}
+
+// -----
+
+func.func @f(%tiles: !attn_tile.work_queue<8>, %counter: memref<1xi32>) {
   // expected-error @below {{expected to stand in the producer region of an attn_tile.warp_specialize [WQ2]}}
-  %0 = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<2>, memref<1xi32>
+  %0 = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<8>, memref<1xi32>
   return
 }
 

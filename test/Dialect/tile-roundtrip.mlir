@@ -260,18 +260,21 @@ func.func @maps(%x: !tensor, %y: memref<?x?x?x?xf16>) -> (!attn_tile.tensor_map<
 
 // What kernels of the hopper family have beyond these: roles, pipelines, asynchronous products.
 !keys = !attn_tile.pipeline<2x64x128xbf16, 2>
+!queries = !attn_tile.pipeline<2x128x128xbf16, 2, stored>
 !key_tile = !attn_tile.panels<64x128xbf16>
 !wide = !attn_tile.fragment<128x64xf32, accumulator, 8x1>
 // CHECK-LABEL: gpu.module @roles
 gpu.module @roles {
-  gpu.func @roles(%map: !attn_tile.tensor_map<64x64xbf16>, %query: !attn_tile.panels<128x128xbf16>, %i: index, %counter: memref<1xi32>) kernel
+  gpu.func @roles(%map: !attn_tile.tensor_map<64x64xbf16>, %out_map: !attn_tile.tensor_map<128x64xbf16>, %query: !attn_tile.panels<128x128xbf16>, %i: index, %counter: memref<1xi32>) kernel
       attributes {attn_tile.kernel = #attn_tile.kernel<warps = 12>} {
     // CHECK: %keys = attn_tile.pipeline_alloc "keys" : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
     %keys = attn_tile.pipeline_alloc "keys" : !keys
     // CHECK: attn_tile.pipeline_alloc "placed" offset(32768) barriers(65536) : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
     %placed = attn_tile.pipeline_alloc "placed" offset(32768) barriers(65536) : !keys
-    // CHECK: %tiles = attn_tile.work_queue_alloc "tiles" offset(65600) : {{(!attn_tile.work_queue)?}}<2>
-    %tiles = attn_tile.work_queue_alloc "tiles" offset(65600) : !attn_tile.work_queue<2>
+    // CHECK: %tiles = attn_tile.work_queue_alloc "tiles" offset(65600) : {{(!attn_tile.work_queue)?}}<8>
+    %tiles = attn_tile.work_queue_alloc "tiles" offset(65600) : !attn_tile.work_queue<8>
+    // CHECK: %queries = attn_tile.pipeline_alloc "queries" : {{(!attn_tile.pipeline)?}}<2x128x128xbf16, 2, stored>
+    %queries = attn_tile.pipeline_alloc "queries" : !queries
     %scores = attn_tile.fragment_alloc "scores" : !wide
     // CHECK: attn_tile.warp_specialize consumers(2) registers(232) {
     attn_tile.warp_specialize consumers(2) registers(232) {
@@ -291,8 +294,10 @@ gpu.module @roles {
       attn_tile.mma_wait pending(0) %scores : !wide
       // CHECK-NEXT: attn_tile.pipeline_release %keys : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
       attn_tile.pipeline_release %keys : !keys
-      // CHECK-NEXT: attn_tile.work_take %tiles : {{(!attn_tile.work_queue)?}}<2>
-      %taken = attn_tile.work_take %tiles : !attn_tile.work_queue<2>
+      // CHECK-NEXT: attn_tile.work_take %tiles : {{(!attn_tile.work_queue)?}}<8>
+      %taken = attn_tile.work_take %tiles : !attn_tile.work_queue<8>
+      // CHECK-NEXT: attn_tile.store_panels %scores to %queries : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 8x1>, {{(!attn_tile.pipeline)?}}<2x128x128xbf16, 2, stored>
+      attn_tile.store_panels %scores to %queries : !wide, !queries
     // CHECK-NEXT: } producer registers(40) {
     } producer registers(40) {
       // CHECK-NEXT: %key_slot = attn_tile.pipeline_acquire %keys "key_slot" : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
@@ -301,8 +306,16 @@ gpu.module @roles {
       attn_tile.copy_bulk %map[%i, %i, %i] to %key_slot signals %keys : !attn_tile.tensor_map<64x64xbf16>, !key_tile, !keys
       // CHECK-NEXT: attn_tile.pipeline_commit %keys : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
       attn_tile.pipeline_commit %keys : !keys
-      // CHECK-NEXT: attn_tile.work_draw %tiles from %{{.*}} : {{(!attn_tile.work_queue)?}}<2>, memref<1xi32>
-      %drawn = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<2>, memref<1xi32>
+      // CHECK-NEXT: attn_tile.work_draw %tiles from %{{.*}} : {{(!attn_tile.work_queue)?}}<8>, memref<1xi32>
+      %drawn = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<8>, memref<1xi32>
+    // CHECK-NEXT: } storer {
+    } storer {
+      // CHECK-NEXT: %output_tile = attn_tile.pipeline_wait %queries "output_tile"
+      %output_tile = attn_tile.pipeline_wait %queries "output_tile" : !queries
+      // CHECK-NEXT: attn_tile.store_bulk %output_tile to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : {{(!attn_tile.panels)?}}<128x128xbf16>, {{(!attn_tile.tensor_map)?}}<128x64xbf16>
+      attn_tile.store_bulk %output_tile to %out_map[%i, %i, %i] : !attn_tile.panels<128x128xbf16>, !attn_tile.tensor_map<128x64xbf16>
+      // CHECK-NEXT: attn_tile.pipeline_release %queries
+      attn_tile.pipeline_release %queries : !queries
     }
     gpu.return
   }

@@ -20,9 +20,10 @@
 // Under a mask tiles are drawn from a counter: the next one is known early.
 // CHECK:      attn_tile.work_take %tiles
 // CHECK:      attn_tile.divide
+// Every tile has a slot of queries, for its output.
+// CHECK:      %query_tile = attn_tile.pipeline_wait %queries
 // The first block: a masked one where there is one. Its maximum is exact.
 // CHECK:      scf.if
-// CHECK:        %query_tile = attn_tile.pipeline_wait %queries
 // CHECK:        attn_tile.mma wgmma %scores, %query_tile, %key_tile transpose_b overwrite
 // CHECK:        attn_tile.mma_wait pending(0) %scores
 // CHECK-NEXT:   attn_tile.pipeline_release %keys
@@ -59,11 +60,13 @@
 // CHECK:          scf.yield
 // The output of the last block. The lse of a row that has to be computed again is no number: where the output is
 // not finite, or where scores outgrew the maximum.
-// CHECK:        attn_tile.pipeline_release %queries
+// CHECK-NOT:    attn_tile.pipeline_release %queries
 // CHECK:        attn_tile.mma wgmma %output, %probabilities
 // CHECK:        attn_tile.mma_wait pending(0) %output, %probabilities
 // CHECK:      attn_tile.row_reduce add %output into %row_check
-// CHECK:      attn_tile.store %output
+// The output goes where the queries were.
+// CHECK:      attn_tile.store_panels %output to %queries
+// CHECK-NEXT: attn_tile.pipeline_release %queries : <2x128x128xbf16, 2, stored>
 // CHECK:      attn_tile.map ins(%row_check, %row_sum, %row_shift
 // CHECK:      arith.constant 0x7FC00000 : f32
 // Whether there is such a row is noted in one word, at which the kernel that repairs looks first.
@@ -71,11 +74,11 @@
 // CHECK:      scf.if
 // CHECK:        memref.store %c1_i32{{.*}}, %{{.*}}[%c1{{.*}}] : memref<2xi32
 // CHECK:      attn_tile.store_rows %row_max
-// Keys, queries, and then the keys of each block before the values of the last one.
+// Queries, keys, and then the keys of each block before the values of the last one.
 // CHECK:      } producer registers(40) {
 // CHECK:        attn_tile.work_draw %tiles
-// CHECK:        attn_tile.pipeline_acquire %keys
 // CHECK:        attn_tile.pipeline_acquire %queries
+// CHECK:        attn_tile.pipeline_acquire %keys
 // CHECK:        scf.while
 // CHECK:          attn_tile.pipeline_acquire %keys
 // CHECK-NEXT:     attn_tile.copy_bulk
@@ -87,6 +90,12 @@
 // CHECK:        attn_tile.pipeline_acquire %values
 // CHECK-NEXT:   attn_tile.copy_bulk
 // CHECK-NEXT:   attn_tile.pipeline_commit %values
+// A warp stores the outputs, while the consumers are at the next tile.
+// CHECK:      } storer {
+// CHECK:        attn_tile.work_take %tiles : <9>
+// CHECK:        %output_tile = attn_tile.pipeline_wait %queries
+// CHECK-NEXT:   attn_tile.store_bulk %output_tile to %{{.*}}[%
+// CHECK-NEXT:   attn_tile.pipeline_release %queries
 // CHECK:      gpu.return
 
 // Nothing to do where no row is marked, as one word says; a tile with one is computed anew by the portable family, which selects values
@@ -161,6 +170,32 @@ func.func @causal(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
 func.func @plain(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
   %out, %lse = attn.attention %q, %k, %v : (!q, !k, !k) -> (!q, !l)
   return %out, %lse : !q, !l
+}
+
+// -----
+
+// With one slot of queries, and where an output is wider than they are, the consumers store: here 64 KB of queries, and values of two
+// panels.
+!wide = tensor<?x16x?x256xbf16>
+!q = tensor<?x16x?x64xbf16>
+!v = tensor<?x16x?x128xbf16>
+!l = tensor<?x16x?xf32>
+// CHECK-LABEL: gpu.func @one_slot_forward(
+// CHECK-NOT:  stored
+// CHECK:      attn_tile.pipeline_release %queries : <1x128x256xbf16, 2>
+// CHECK:      attn_tile.store %output
+// CHECK-NOT:  storer
+// CHECK-LABEL: gpu.func @wide_values_forward(
+// CHECK:      attn_tile.pipeline_release %queries : <2x{{[0-9]+}}x64xbf16, {{[0-9]}}>
+// CHECK:      attn_tile.store %output
+// CHECK-NOT:  storer
+func.func @one_slot(%q: !wide, %k: !wide, %v: !wide) -> (!wide, !l) {
+  %out, %lse = attn.attention %q, %k, %v : (!wide, !wide, !wide) -> (!wide, !l)
+  return %out, %lse : !wide, !l
+}
+func.func @wide_values(%q: !q, %k: !q, %v: !v) -> (!v, !l) {
+  %out, %lse = attn.attention %q, %k, %v : (!q, !q, !v) -> (!v, !l)
+  return %out, %lse : !v, !l
 }
 
 // -----

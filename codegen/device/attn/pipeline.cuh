@@ -1,4 +1,4 @@
-//===- pipeline.cuh - tiles between a producer and consumers ----*- C++ -*-===//
+//===- pipeline.cuh - tiles between roles -----------------------*- C++ -*-===//
 //
 // Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "attn/fragment.cuh"
 #include "attn/panels.cuh"
 #include "attn/tma.cuh"
 
@@ -43,6 +44,14 @@ __device__ __forceinline__ bool mbarrier_try_wait(uint32 barrier, uint32 parity)
 __device__ __forceinline__ void mbarrier_wait(uint32 barrier, uint32 parity) {
   while (!mbarrier_try_wait(barrier, parity)) {
   }
+}
+
+/// Barrier `number` of the block, 1 to 15, of `threads` threads. PTX ISA 9.7.13.1 (bar).
+__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void named_barrier_arrive(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 //===----------------------------------------------------------------------===//
@@ -91,7 +100,7 @@ public:
     advance();
   }
 
-private:
+protected:
   __device__ __forceinline__ Tile tile() const { return Tile(tiles_ + stage() * Tile::kBytes); }
   __device__ __forceinline__ uint32 stage() const { return position_ % Stages; }
   __device__ __forceinline__ uint32 phase() const { return position_ / Stages; }
@@ -99,6 +108,54 @@ private:
 
   uint32 tiles_, barriers_;
   uint32 position_ = 0; ///< Counts slots through two phases: one register for both.
+};
+
+/// One whose consumers write tiles of their own over those that they have read, and release them to the
+/// storer, a warp, which stores them and releases them to the producer.
+template <typename T, int Stages, int Rows, int Columns, int Consumers>
+class StoredPipeline : public Pipeline<T, Stages, Rows, Columns, 1> {
+  using Base = Pipeline<T, Stages, Rows, Columns, 1>;
+
+public:
+  /// All threads of the block; publish_barriers() before the first use.
+  __device__ __forceinline__ StoredPipeline(void *tiles, void *barriers) : Base(tiles, barriers) {
+    if (threadIdx.x == 0)
+      for (int stage = 0; stage < Stages; ++stage)
+        mbarrier_init(this->barriers_ + 8 * (2 * Stages + stage), 4 * Consumers);
+  }
+
+  /// The tile that a consumer writes, which it waited for: its address is computed anew, not held in a
+  /// register.
+  __device__ __forceinline__ typename Base::Tile written_tile() const {
+    return typename Base::Tile(this->tiles_ + opaque(this->stage()) * Base::Tile::kBytes);
+  }
+  /// A consumer's tile, to the storer: what its warps wrote is made known to the asynchronous proxy first.
+  __device__ __forceinline__ void release() {
+    fence_async_proxy();
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+      mbarrier_arrive(written_barrier());
+    this->advance();
+  }
+
+  /// The storer's next tile.
+  __device__ __forceinline__ typename Base::Tile wait_written() const {
+    mbarrier_wait(written_barrier(), this->phase());
+    return this->tile();
+  }
+  /// The storer's tile, to the producer, once the copies have read it.
+  __device__ __forceinline__ void release_stored() {
+    if (threadIdx.x % 32 == 0) {
+      cp_async_bulk_wait_read();
+      mbarrier_arrive(this->empty_barrier());
+    }
+    this->advance();
+  }
+
+private:
+  __device__ __forceinline__ uint32 written_barrier() const {
+    return this->barriers_ + 8 * (2 * Stages + this->stage());
+  }
 };
 
 /// Starts copying a tile: rows from `row` on of a head of a batch entry. What lies beyond the tensor becomes
@@ -113,13 +170,45 @@ __device__ __forceinline__ void copy_bulk(const PanelTile<T, Rows, Columns> &til
                          row, head, batch);
 }
 
+/// Writes an accumulator, rounded, over the tile that the warpgroup has read: each warp its own rows, once
+/// all four are done with theirs.
+template <typename T, int Stages, int M, int Columns, int Consumers, int N, int Warps>
+__device__ __forceinline__ void store_panels(const StoredPipeline<T, Stages, M, Columns, Consumers> &pipeline,
+                                             const Fragment<float, M, N, Warps, 1> &fragment) {
+  static_assert(M == 16 * Warps, "a warp has 16 rows");
+  const auto tile = pipeline.written_tile();
+  named_barrier_sync(4 + threadIdx.x / 128, 128);
+  const uint32 thread = opaque(threadIdx.x), lane = thread % 32;
+  const uint32 row = tile.panel_address(0) + (thread / 32 * 16 + lane % 16) * 128;
+#pragma unroll
+  for (int j = 0; j < fragment.kColumnTiles; j += 2) {
+    const float (&left)[4] = fragment.data[0][j], (&right)[4] = fragment.data[0][j + 1];
+    stmatrix_x4(row + j / 8 * tile.kPanelBytes + ((j % 8 + lane / 16) ^ lane % 8) * 16,
+                {pack<T>(left[0], left[1]), pack<T>(left[2], left[3]), pack<T>(right[0], right[1]),
+                 pack<T>(right[2], right[3])});
+  }
+}
+
+/// Starts storing a tile, one warp: rows from `row` on of a head of a batch entry. What lies beyond the
+/// tensor is dropped.
+template <typename T, int Rows, int Columns>
+__device__ __forceinline__ void store_bulk(const TensorMap &map, const PanelTile<T, Rows, Columns> &tile,
+                                           int batch, int head, int row) {
+  if (threadIdx.x % 32 != 0)
+    return;
+#pragma unroll
+  for (int panel = 0; panel < tile.kPanels; ++panel)
+    cp_async_bulk_tensor_store(map, tile.panel_address(panel), panel * tile.kPanelColumns, row, head, batch);
+  cp_async_bulk_commit();
+}
+
 //===----------------------------------------------------------------------===//
 // Which tile is next
 //===----------------------------------------------------------------------===//
 
-/// Tells the warps of the consumers which numbers one thread of the producer draws, up to two ahead.
-/// Remembers slots and phases as a Pipeline does.
-template <int Consumers>
+/// Tells so many warps, of the consumers and the storer, which numbers one thread of the producer draws, up
+/// to two ahead. Remembers slots and phases as a Pipeline does.
+template <int Warps>
 class WorkQueue {
   static constexpr int kSlots = 2;
 
@@ -130,7 +219,7 @@ public:
     if (threadIdx.x == 0)
       for (int slot = 0; slot < kSlots; ++slot) {
         mbarrier_init(barriers_ + 8 * slot, 1);
-        mbarrier_init(barriers_ + 8 * (kSlots + slot), 4 * Consumers);
+        mbarrier_init(barriers_ + 8 * (kSlots + slot), Warps);
       }
   }
 
@@ -181,14 +270,6 @@ __device__ __forceinline__ void decrease_registers() {
 template <int Registers>
 __device__ __forceinline__ void increase_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
-}
-
-/// Barrier `number` of the block, 1 to 15, of `threads` threads. PTX ISA 9.7.13.1 (bar).
-__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-__device__ __forceinline__ void named_barrier_arrive(int number, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 /// Consumer warpgroups take turns: barrier 1 + w is that of warpgroup w, for which the one before it arrives.
