@@ -225,7 +225,10 @@ public:
 
   /// Numbers from the number of blocks on.
   __device__ __forceinline__ int draw(int *counter) {
-    const int number = int(gridDim.x) + atomicAdd(counter, 1);
+    // gridDim.x, read here each time: held through the loop over tiles it would be spilled.
+    uint32 blocks;
+    asm volatile("mov.u32 %0, %%nctaid.x;" : "=r"(blocks));
+    const int number = int(blocks) + atomicAdd(counter, 1);
     mbarrier_wait(barriers_ + 8 * (kSlots + slot()), phase() ^ 1);
     numbers_[slot()] = number;
     mbarrier_arrive(barriers_ + 8 * slot());
