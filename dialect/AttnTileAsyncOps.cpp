@@ -78,6 +78,25 @@ LogicalResult WarpSpecializeOp::verify() {
         "waits for all threads of the block, but stands in a region that only some execute [WS3]");
     return WalkResult::interrupt();
   });
+  if (result.wasInterrupted())
+    return failure();
+  bool hasStorer = !getStorer().empty();
+  int64_t takers = 4 * consumers + (hasStorer ? 1 : 0);
+  result = (*this)->walk([&](Operation *op) {
+    for (Type type : op->getOperandTypes()) {
+      auto pipeline = dyn_cast<PipelineType>(type);
+      auto queue = dyn_cast<WorkQueueType>(type);
+      bool isRight = pipeline ? pipeline.getConsumers() == consumers && (hasStorer || !pipeline.getStored())
+                              : !queue || queue.getWarps() == takers;
+      if (isRight)
+        continue;
+      op->emitOpError("expected pipelines of the ")
+          << consumers << " consumers, " << (hasStorer ? "" : "none of them stored without a storer, ")
+          << "and work queues of " << takers << " warps, got " << type << " [WS4]";
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
   return failure(result.wasInterrupted());
 }
 
@@ -91,6 +110,10 @@ static LogicalResult verifyRole(Operation *op, Region &(WarpSpecializeOp::*getRe
 }
 static LogicalResult verifyConsumer(Operation *op, StringRef label) {
   return verifyRole(op, &WarpSpecializeOp::getConsumer, "consumer", label);
+}
+/// Of what is in no storer region.
+static LogicalResult verifyConsumerOrStorer(Operation *op, StringRef label) {
+  return verifyRole(op, &WarpSpecializeOp::getConsumer, "consumer or storer", label);
 }
 static LogicalResult verifyProducer(Operation *op, StringRef label) {
   return verifyRole(op, &WarpSpecializeOp::getProducer, "producer", label);
@@ -118,7 +141,7 @@ void PipelineAllocOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(g
 LogicalResult WorkQueueAllocOp::verify() { return verifyName(*this, getName(), "WQ1"); }
 LogicalResult WorkDrawOp::verify() { return verifyProducer(*this, "WQ2"); }
 LogicalResult WorkTakeOp::verify() {
-  return success(WarpSpecializeOp::isInStorer(*this) || succeeded(verifyConsumer(*this, "WQ2")));
+  return success(WarpSpecializeOp::isInStorer(*this) || succeeded(verifyConsumerOrStorer(*this, "WQ2")));
 }
 void WorkQueueAllocOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getQueue(), getName()); }
 
@@ -129,7 +152,7 @@ void PipelineAcquireOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName
 /// Of what takes tiles out of a pipeline: consumers, and then the storer of one that is stored.
 static LogicalResult verifyTaker(Operation *op, PipelineType pipeline) {
   if (!WarpSpecializeOp::isInStorer(op))
-    return verifyConsumer(op, "PA2");
+    return verifyConsumerOrStorer(op, "PA2");
   if (!pipeline.getStored())
     return op->emitOpError("expected a pipeline that is stored in the storer region, got ")
            << pipeline << " [PA3]";
@@ -166,12 +189,13 @@ LogicalResult StorePanelsOp::verify() {
   FragmentType fragment = getFragment().getType();
   PipelineType pipeline = getPipeline().getType();
   PanelsType tile = pipeline.getTileType();
-  if (fragment.getLayout() != Layout::accumulator || fragment.getShape()[0] != tile.getShape()[0] ||
-      llvm::divideCeil(fragment.getShape()[1], PanelsType::kPanelColumns) > tile.getNumPanels() ||
-      !pipeline.getStored())
+  ArrayRef<int64_t> shape = fragment.getShape(), warps = fragment.getWarps();
+  if (fragment.getLayout() != Layout::accumulator || shape[0] != tile.getShape()[0] || shape[1] % 16 != 0 ||
+      llvm::divideCeil(shape[1], PanelsType::kPanelColumns) > tile.getNumPanels() ||
+      warps != ArrayRef<int64_t>{4 * pipeline.getConsumers(), 1} || !pipeline.getStored())
     return emitOpError(
-               "expected an accumulator of the rows of the tiles of a pipeline that is stored, and no "
-               "more panels, got ")
+               "expected an accumulator of the rows of the tiles of a pipeline that is stored, no more "
+               "panels, a multiple of 16 columns, and one column of the consumers' warps, got ")
            << fragment << " and " << pipeline << " [SP1]";
   return verifyConsumer(*this, "SP2");
 }

@@ -44,6 +44,8 @@ def AttnTile_WarpSpecializeOp : AttnTile_Op<"warp_specialize", [
       launched with: with T threads, `floor8(65536 / T)` each. A consumer has no fewer than these: it asks for more of
       them, and the producer gives some back.
     - (WS3) no `gpu.barrier` and no `gpu.all_reduce` stands in the regions: it would wait for threads that never come.
+    - (WS4) the pipelines that are used in them have the same consumers, and are not `stored` without a storer; work queues have
+      the warps of the consumers, and of the storer if there is one.
 
     Example:
     ```mlir
@@ -111,7 +113,7 @@ def AttnTile_PassTurnOp : AttnTile_BarrierOp<"pass_turn"> {
 
 def AttnTile_PipelineAllocOp : AttnTile_Op<"pipeline_alloc", [
     MemoryEffects<[MemAlloc<AttnTile_SharedMemory>]>, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
-  let summary = "A ring of shared tiles that a producer fills and consumers empty";
+  let summary = "A ring of shared tiles that a producer fills and consumers, or a storer after them, empty";
   let description = [{
     Each slot has two barriers (PTX ISA, `mbarrier`): one says that its tile has arrived, the other that every consumer
     warpgroup is done with it. Which slot is next, and which phase of its barriers, each role remembers for itself.
@@ -154,7 +156,7 @@ class AttnTile_PipelineSlotOp<string mnemonic> : AttnTile_BarrierOp<mnemonic, [
 }
 
 def AttnTile_PipelineAcquireOp : AttnTile_PipelineSlotOp<"pipeline_acquire"> {
-  let summary = "The producer's next slot, once all consumers have released it";
+  let summary = "The producer's next slot, once all consumers, or the storer, have released it";
   let description = [{
     Announces the bytes of a whole tile to the slot's barrier: the copies that follow must fill it.
 
@@ -179,9 +181,9 @@ def AttnTile_PipelineCommitOp : AttnTile_BarrierOp<"pipeline_commit"> {
 }
 
 def AttnTile_PipelineReleaseOp : AttnTile_BarrierOp<"pipeline_release"> {
-  let summary = "Says that the executing warpgroup is done with its tile, and goes on to the next slot";
+  let summary = "Says that the executing warpgroup, or the storer, is done with its tile, and goes on to the next slot";
   let description = [{
-    Products that read the tile have to be finished (`attn_tile.mma_wait`).
+    Products that read the tile have to be finished (`attn_tile.mma_wait`). The storer waits until its copies have read it.
 
     Example: `attn_tile.pipeline_release %keys : !attn_tile.pipeline<2x128x128xbf16, 2>`
   }];
@@ -223,8 +225,8 @@ def AttnTile_StorePanelsOp : AttnTile_BarrierOp<"store_panels"> {
     have to be finished (`attn_tile.mma_wait`).
 
     Constraints:
-    - (SP1) the fragment is an accumulator of as many rows as the tiles of the pipeline, which is stored, and has no more
-      panels.
+    - (SP1) the fragment is an accumulator of as many rows as the tiles of the pipeline, which is stored, has no more panels, and
+      a multiple of 16 columns; its warps are those of the consumers, in one column.
     - (SP2) it stands in the consumer region of an `attn_tile.warp_specialize`.
 
     Example:

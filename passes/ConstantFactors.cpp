@@ -51,8 +51,8 @@ struct ReplaceDivisor : OpRewritePattern<arith::DivFOp> {
     std::optional<double> divisor = getConstant(op.getRhs());
     if (!divisor)
       return failure();
-    rewriter.replaceOpWithNewOp<arith::MulFOp>(op, op.getLhs(),
-                                               createConstant(rewriter, op.getLoc(), 1 / *divisor));
+    rewriter.replaceOpWithNewOp<arith::MulFOp>(
+        op, op.getLhs(), createConstant(rewriter, op.getLoc(), 1 / *divisor), op.getFastmath());
     return success();
   }
 };
@@ -66,15 +66,15 @@ struct MergeFactors : OpRewritePattern<arith::MulFOp> {
       Value factor = takeFactor(product, inner);
       if (!factor || !isModerate(outer * inner))
         return failure();
-      rewriter.replaceOpWithNewOp<arith::MulFOp>(op, factor,
-                                                 createConstant(rewriter, op.getLoc(), outer * inner));
+      rewriter.replaceOpWithNewOp<arith::MulFOp>(
+          op, factor, createConstant(rewriter, op.getLoc(), outer * inner), op.getFastmath());
       return success();
     }
     for (auto [product, other] : {std::pair(op.getLhs(), op.getRhs()), std::pair(op.getRhs(), op.getLhs())})
       if (Value factor = takeFactor(product, inner); factor && product.hasOneUse()) {
-        Value variable = arith::MulFOp::create(rewriter, op.getLoc(), factor, other);
-        rewriter.replaceOpWithNewOp<arith::MulFOp>(op, variable,
-                                                   createConstant(rewriter, op.getLoc(), inner));
+        Value variable = arith::MulFOp::create(rewriter, op.getLoc(), factor, other, op.getFastmath());
+        rewriter.replaceOpWithNewOp<arith::MulFOp>(op, variable, createConstant(rewriter, op.getLoc(), inner),
+                                                   op.getFastmath());
         return success();
       }
     return failure();
@@ -91,7 +91,7 @@ struct MergeFmaFactors : OpRewritePattern<math::FmaOp> {
     if (!factor || !outer || !isModerate(*outer * inner))
       return failure();
     rewriter.replaceOpWithNewOp<math::FmaOp>(
-        op, factor, createConstant(rewriter, op.getLoc(), *outer * inner), op.getC());
+        op, factor, createConstant(rewriter, op.getLoc(), *outer * inner), op.getC(), op.getFastmath());
     return success();
   }
 };

@@ -14,7 +14,7 @@ namespace attn {
 
 /// Multiplies f32 values of a region, which has one block, by as few constants as it can: those of a product
 /// become one, at its end, or go into a multiply-add, and divisors become factors. What is rounded changes,
-/// by no more than a few units in the last place: for results that are rounded to fewer bits.
+/// by a few units in the last place: for continuous functions, whose results are rounded to fewer bits.
 void mergeConstantFactors(mlir::Region &region);
 
 } // namespace attn

@@ -215,6 +215,17 @@ bool attn::isLinearIn(Region &region, unsigned argument) {
   return isMultiple(region.front().getTerminator()->getOperand(0));
 }
 
+bool attn::isContinuous(Region &region) {
+  return !region
+              .walk([](Operation *op) {
+                bool isStep = isa<arith::CmpFOp, arith::RemFOp, arith::FPToSIOp, arith::FPToUIOp,
+                                  arith::BitcastOp, math::FloorOp, math::CeilOp, math::RoundOp,
+                                  math::RoundEvenOp, math::TruncOp, math::CopySignOp>(op);
+                return isStep ? WalkResult::interrupt() : WalkResult::advance();
+              })
+              .wasInterrupted();
+}
+
 LogicalResult attn::verifyLoweredType(Operation *op, Type elementType) {
   if (!isa<Float8E4M3FNType>(elementType))
     return success();

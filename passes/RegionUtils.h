@@ -56,6 +56,10 @@ llvm::SmallVector<mlir::Value> inlineRanges(mlir::OpBuilder &builder, mlir::Regi
 /// from its arithmetic, and does nothing else with it.
 bool isLinearIn(mlir::Region &region, unsigned argument);
 
+/// Whether a little change of an f32 argument cannot make a step in the result: no f32 value is compared, or
+/// rounded to an integer.
+bool isContinuous(mlir::Region &region);
+
 /// Reports an element type of query, key and value that no lowering knows yet.
 mlir::LogicalResult verifyLoweredType(mlir::Operation *op, mlir::Type elementType);
 

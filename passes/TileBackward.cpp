@@ -165,22 +165,24 @@ void BackwardKernel::loadRowLse(ValueRange place, Value rows) {
 void BackwardKernel::mapScores(ValueRange ins, ValueRange outs,
                                function_ref<SmallVector<Value>(ValueRange, ValueRange)> body) {
   MapOp scoresMap = map(ins, outs, body);
-  if (!elementType.isF32())
+  if (areScoresModerate() && isContinuous(op.getScore()))
     mergeConstantFactors(scoresMap.getBody());
 }
 
-/// Whether products of all scores with log2 e may be rounded before lse is subtracted: by no more than 2^-12.
+/// Whether scores may be rounded otherwise than the forward rounded those that lse is of, and their products
+/// with log2 e before lse is subtracted: all exponents are off by no more than a quarter of the unit of the
+/// elements.
 bool BackwardKernel::areScoresModerate() {
-  if (op.getScore().empty())
+  if (elementType.isF32() || op.getScore().empty())
     return false;
   FloatInterval bounds = getFloatInterval(op.getScore().front().getTerminator()->getOperand(0));
-  return std::max(-bounds.low, bounds.high) <= 0x1p12;
+  return std::max(-bounds.low, bounds.high) <= (elementType.isF16() ? 0x1p9 : 0x1p12);
 }
 
 Value BackwardKernel::getProbability(Value score, Value lse) {
   auto multiply = [&](Value x, Value y) -> Value { return arith::MulFOp::create(b, x, y); };
   auto subtract = [&](Value x, Value y) -> Value { return arith::SubFOp::create(b, x, y); };
-  if (!elementType.isF32() && areScoresModerate()) { // one multiply-add an element
+  if (areScoresModerate()) { // one multiply-add an element
     Value log2e = f32(llvm::numbers::log2e), shift = multiply(arith::NegFOp::create(b, lse), log2e);
     return math::Exp2Op::create(b, math::FmaOp::create(b, score, log2e, shift), arith::FastMathFlags::afn);
   }

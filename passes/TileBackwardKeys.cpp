@@ -46,6 +46,9 @@ private:
   /// Whether derivatives of scores are computed with the scores, and wait there, too, times the probability:
   /// they are all of the score that the gradient needs, which is a factor times its cotangent.
   bool storesFactors = false;
+  /// Whether the gradient of a score is its cotangent, or such a factor times it: nothing of dropped pairs is
+  /// in it but what is not finite in the products of d_out.
+  bool hasPlainGradient = false;
 
   Value querySum; // of the host
   Value dQuerySum, dKeyOut, dValueOut;
@@ -70,8 +73,13 @@ KeyKernel::KeyKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef
     return;
   Region &gradient = op.getGradient();
   bool needsScore = !gradient.empty() && !gradient.getArgument(GradientArgs::score).use_empty();
-  storesFactors = needsScore && isLinearIn(gradient, GradientArgs::cotangent);
+  // In f16 a factor times a probability may be too large, or so small that little of it is left.
+  storesFactors = needsScore && elementType.isBF16() && isLinearIn(gradient, GradientArgs::cotangent);
   roundsProbabilities = !needsScore || storesFactors;
+  bool isIdentity = gradient.empty() || (llvm::hasSingleElement(gradient.front()) &&
+                                         gradient.front().getTerminator()->getOperand(0) ==
+                                             gradient.getArgument(GradientArgs::cotangent));
+  hasPlainGradient = storesFactors || isIdentity;
 }
 
 /// A zeroed f32 number for each element of the blocks of queries, in whatever order their fragments have.
@@ -172,14 +180,17 @@ void KeyKernel::computeProbabilities(Value queryBegin, bool isMasked) {
     StoreSharedOp::create(b, factors, dScoresTile);
 }
 
-/// Whether a block that may drop pairs has rows of d_out that are not finite, which their delta tells; and
-/// whether gradients of its scores have to be selected, because these rows or the products with them would
-/// show in dropped pairs. Where none ever is, those beyond the lengths are selected.
+/// Whether a block that may drop pairs has rows of d_out that are not finite, which their delta tells; and,
+/// for plain gradients, whether those of its scores have to be selected, because these rows or the products
+/// with them would show in dropped pairs. Where none ever is, those beyond the lengths are selected. (Delta
+/// and a product that are finite differ by a finite number, unless both are near the largest f32.)
 std::pair<Value, Value> KeyKernel::findNonFinite(const StreamedBlock &block, Value masked) {
   if (!mayDrop(block))
     return {Value(), masked};
   auto look = [&]() -> SmallVector<Value> {
     Value hasDOut = anyNonFinite(rowDelta);
+    if (!hasPlainGradient)
+      return {hasDOut, hasDOut};
     return {hasDOut, arith::OrIOp::create(b, hasDOut, anyNonFinite(scores, rowSum))};
   };
   SmallVector<Value> found;
@@ -201,9 +212,6 @@ std::pair<Value, Value> KeyKernel::findNonFinite(const StreamedBlock &block, Val
 
 /// Turns d_out v^T into d_x, in place.
 void KeyKernel::differentiate(Value queryBegin, bool selects) {
-  // A gradient region of a terminator alone yields the cotangent.
-  bool isIdentity =
-      op.getGradient().empty() || storesFactors || llvm::hasSingleElement(op.getGradient().front());
   SmallVector<Value> ins{probabilities, rowDelta};
   if (storesFactors)
     ins = {factors, rowDelta};
@@ -214,11 +222,11 @@ void KeyKernel::differentiate(Value queryBegin, bool selects) {
   mapScores(ins, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
     Pair pair;
     pair.p = elements.front();
-    if (selects || !isIdentity)
+    if (selects)
       pair.keep = isNot(pair.p, 0);
     Value delta = elements.drop_back().back(), factor = elements.drop_back(2).back();
     Value dS = arith::MulFOp::create(b, factor, arith::SubFOp::create(b, elements.back(), delta));
-    if (isIdentity)
+    if (hasPlainGradient)
       return {select(pair.keep, dS)};
     pair.x = f32(0); // which it does not need
     pair.queryIndex = named(add(queryBegin, indices[0]), "q_idx");
@@ -285,9 +293,12 @@ void KeyKernel::step(const StreamedBlock &block) {
     else
       LoadSharedOp::create(b, probabilitiesTile, probabilities);
     auto [hasDOut, selects] = findNonFinite(block, masked);
-    ifThenElse(
-        selects, [&] { differentiate(block.begin, /*selects=*/true); },
-        [&] { differentiate(block.begin, /*selects=*/false); });
+    if (hasPlainGradient)
+      ifThenElse(
+          selects, [&] { differentiate(block.begin, /*selects=*/true); },
+          [&] { differentiate(block.begin, /*selects=*/false); });
+    else
+      differentiate(block.begin, /*selects=*/true);
     if (hasScores)
       isNonFinite = arith::OrIOp::create(b, hasScores, hasDOut);
     StoreSharedOp::create(b, scores, dScoresTile);

@@ -81,6 +81,41 @@ func.func @f(%keep: i1) {
 
 // -----
 
+func.func @f(%queries: !attn_tile.pipeline<2x64x64xbf16, 2, stored>) {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+    // expected-error @below {{expected pipelines of the 2 consumers, none of them stored without a storer, and work queues of 8 warps, got '!attn_tile.pipeline<2x64x64xbf16, 2, stored>' [WS4]}}
+    %0 = attn_tile.pipeline_wait %queries "query_tile" : !attn_tile.pipeline<2x64x64xbf16, 2, stored>
+  } producer registers(40) {
+  }
+  return
+}
+
+// -----
+
+func.func @f(%keys: !attn_tile.pipeline<2x64x64xbf16, 3>) {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+    // expected-error @below {{got '!attn_tile.pipeline<2x64x64xbf16, 3>' [WS4]}}
+    attn_tile.pipeline_release %keys : !attn_tile.pipeline<2x64x64xbf16, 3>
+  } producer registers(40) {
+  }
+  return
+}
+
+// -----
+
+func.func @f(%tiles: !attn_tile.work_queue<8>) {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+    // expected-error @below {{expected pipelines of the 2 consumers, and work queues of 9 warps, got '!attn_tile.work_queue<8>' [WS4]}}
+    %0 = attn_tile.work_take %tiles : !attn_tile.work_queue<8>
+  } producer registers(40) {
+  } storer {
+    attn_tile.yield
+  }
+  return
+}
+
+// -----
+
 func.func @f() {
   attn_tile.warp_specialize consumers(2) registers(232) {
   } producer registers(40) {
@@ -103,7 +138,7 @@ func.func @f() {
 func.func @f(%keys: !attn_tile.pipeline<2x64x64xbf16, 2>) {
   attn_tile.warp_specialize consumers(2) registers(232) {
   } producer registers(40) {
-    // expected-error @below {{expected to stand in the consumer region of an attn_tile.warp_specialize [PA2]}}
+    // expected-error @below {{expected to stand in the consumer or storer region of an attn_tile.warp_specialize [PA2]}}
     %0 = attn_tile.pipeline_wait %keys "key_tile" : !attn_tile.pipeline<2x64x64xbf16, 2>
   }
   return
@@ -123,7 +158,7 @@ func.func @f(%keys: !attn_tile.pipeline<2x64x64xbf16, 2>) {
 // -----
 
 func.func @f(%keys: !attn_tile.pipeline<2x64x64xbf16, 2>) {
-  // expected-error @below {{expected to stand in the consumer region of an attn_tile.warp_specialize [PA2]}}
+  // expected-error @below {{expected to stand in the consumer or storer region of an attn_tile.warp_specialize [PA2]}}
   attn_tile.pipeline_release %keys : !attn_tile.pipeline<2x64x64xbf16, 2>
   return
 }
@@ -167,7 +202,7 @@ func.func @f(%keys: !attn_tile.pipeline<2x64x64xbf16, 2>) {
 
 !acc = !attn_tile.fragment<128x128xf32, accumulator, 8x1>
 func.func @f(%output: !acc, %queries: !attn_tile.pipeline<2x128x64xbf16, 2, stored>) {
-  // expected-error @below {{expected an accumulator of the rows of the tiles of a pipeline that is stored, and no more panels, got '!attn_tile.fragment<128x128xf32, accumulator, 8x1>' and '!attn_tile.pipeline<2x128x64xbf16, 2, stored>' [SP1]}}
+  // expected-error @below {{expected an accumulator of the rows of the tiles of a pipeline that is stored, no more panels, a multiple of 16 columns, and one column of the consumers' warps, got '!attn_tile.fragment<128x128xf32, accumulator, 8x1>' and '!attn_tile.pipeline<2x128x64xbf16, 2, stored>' [SP1]}}
   attn_tile.store_panels %output to %queries : !acc, !attn_tile.pipeline<2x128x64xbf16, 2, stored>
   return
 }
@@ -178,6 +213,24 @@ func.func @f(%output: !acc, %queries: !attn_tile.pipeline<2x128x64xbf16, 2, stor
 func.func @f(%output: !acc, %queries: !attn_tile.pipeline<2x128x64xbf16, 2>) {
   // expected-error @below {{and '!attn_tile.pipeline<2x128x64xbf16, 2>' [SP1]}}
   attn_tile.store_panels %output to %queries : !acc, !attn_tile.pipeline<2x128x64xbf16, 2>
+  return
+}
+
+// -----
+
+!acc = !attn_tile.fragment<128x56xf32, accumulator, 8x1>
+func.func @f(%output: !acc, %queries: !attn_tile.pipeline<2x128x64xbf16, 2, stored>) {
+  // expected-error @below {{got '!attn_tile.fragment<128x56xf32, accumulator, 8x1>' and '!attn_tile.pipeline<2x128x64xbf16, 2, stored>' [SP1]}}
+  attn_tile.store_panels %output to %queries : !acc, !attn_tile.pipeline<2x128x64xbf16, 2, stored>
+  return
+}
+
+// -----
+
+!acc = !attn_tile.fragment<128x64xf32, accumulator, 4x2>
+func.func @f(%output: !acc, %queries: !attn_tile.pipeline<2x128x64xbf16, 2, stored>) {
+  // expected-error @below {{got '!attn_tile.fragment<128x64xf32, accumulator, 4x2>' and '!attn_tile.pipeline<2x128x64xbf16, 2, stored>' [SP1]}}
+  attn_tile.store_panels %output to %queries : !acc, !attn_tile.pipeline<2x128x64xbf16, 2, stored>
   return
 }
 
@@ -227,7 +280,7 @@ func.func @f() {
 func.func @f(%tiles: !attn_tile.work_queue<8>) {
   attn_tile.warp_specialize consumers(2) registers(232) {
   } producer registers(40) {
-    // expected-error @below {{expected to stand in the consumer region of an attn_tile.warp_specialize [WQ2]}}
+    // expected-error @below {{expected to stand in the consumer or storer region of an attn_tile.warp_specialize [WQ2]}}
     %0 = attn_tile.work_take %tiles : !attn_tile.work_queue<8>
   }
   return

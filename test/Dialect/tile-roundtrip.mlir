@@ -271,8 +271,8 @@ gpu.module @roles {
     %keys = attn_tile.pipeline_alloc "keys" : !keys
     // CHECK: attn_tile.pipeline_alloc "placed" offset(32768) barriers(65536) : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
     %placed = attn_tile.pipeline_alloc "placed" offset(32768) barriers(65536) : !keys
-    // CHECK: %tiles = attn_tile.work_queue_alloc "tiles" offset(65600) : {{(!attn_tile.work_queue)?}}<8>
-    %tiles = attn_tile.work_queue_alloc "tiles" offset(65600) : !attn_tile.work_queue<8>
+    // CHECK: %tiles = attn_tile.work_queue_alloc "tiles" offset(65600) : {{(!attn_tile.work_queue)?}}<9>
+    %tiles = attn_tile.work_queue_alloc "tiles" offset(65600) : !attn_tile.work_queue<9>
     // CHECK: %queries = attn_tile.pipeline_alloc "queries" : {{(!attn_tile.pipeline)?}}<2x128x128xbf16, 2, stored>
     %queries = attn_tile.pipeline_alloc "queries" : !queries
     %scores = attn_tile.fragment_alloc "scores" : !wide
@@ -294,8 +294,8 @@ gpu.module @roles {
       attn_tile.mma_wait pending(0) %scores : !wide
       // CHECK-NEXT: attn_tile.pipeline_release %keys : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
       attn_tile.pipeline_release %keys : !keys
-      // CHECK-NEXT: attn_tile.work_take %tiles : {{(!attn_tile.work_queue)?}}<8>
-      %taken = attn_tile.work_take %tiles : !attn_tile.work_queue<8>
+      // CHECK-NEXT: attn_tile.work_take %tiles : {{(!attn_tile.work_queue)?}}<9>
+      %taken = attn_tile.work_take %tiles : !attn_tile.work_queue<9>
       // CHECK-NEXT: attn_tile.store_panels %scores to %queries : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 8x1>, {{(!attn_tile.pipeline)?}}<2x128x128xbf16, 2, stored>
       attn_tile.store_panels %scores to %queries : !wide, !queries
     // CHECK-NEXT: } producer registers(40) {
@@ -306,8 +306,8 @@ gpu.module @roles {
       attn_tile.copy_bulk %map[%i, %i, %i] to %key_slot signals %keys : !attn_tile.tensor_map<64x64xbf16>, !key_tile, !keys
       // CHECK-NEXT: attn_tile.pipeline_commit %keys : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
       attn_tile.pipeline_commit %keys : !keys
-      // CHECK-NEXT: attn_tile.work_draw %tiles from %{{.*}} : {{(!attn_tile.work_queue)?}}<8>, memref<1xi32>
-      %drawn = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<8>, memref<1xi32>
+      // CHECK-NEXT: attn_tile.work_draw %tiles from %{{.*}} : {{(!attn_tile.work_queue)?}}<9>, memref<1xi32>
+      %drawn = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<9>, memref<1xi32>
     // CHECK-NEXT: } storer {
     } storer {
       // CHECK-NEXT: %output_tile = attn_tile.pipeline_wait %queries "output_tile"

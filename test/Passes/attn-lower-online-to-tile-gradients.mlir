@@ -87,11 +87,11 @@ func.func @factor(%q: !t, %lse: !l) -> (!t, !t, !t) {
 // CHECK-NOT: atomic_rmw
 // CHECK: attn_tile.store_shared %scores to %probabilities_tile
 // CHECK: attn_tile.load_shared %probabilities_tile to %probabilities
+// All of it is computed of pairs that are kept alone: there is nothing to select then.
+// CHECK-NOT: row_reduce
 // CHECK: attn_tile.map ins(%probabilities, %row_delta
 // CHECK: memref.atomic_rmw addf
-// CHECK: } else {
-// CHECK: attn_tile.map ins(%probabilities, %row_delta
-// CHECK: memref.atomic_rmw addf
+// CHECK-NOT: attn_tile.map
 // CHECK: attn_tile.store_shared %scores to %d_scores_tile
 func.func @bias(%q: !t, %lse: !l, %bias: tensor<?xf32>) -> (!t, !t, !t, tensor<?xf32>) {
   %dq, %dk, %dv, %db = attn.online_attention fused %q, %q, %q, %lse, %lse, %q captures(%bias : tensor<?xf32>)
@@ -157,6 +157,58 @@ func.func @exact(%q: !t, %lse: !l) -> (!t, !t, !t) {
       %c = arith.constant 3.0 : f32
       %dx = arith.mulf %d, %c : f32
       attn.yield %dx : f32
+    } : (!t, !t, !t, !l, !l, !t) -> (!t, !t, !t)
+  return %dq, %dk, %dv : !t, !t, !t
+}
+
+// -----
+
+!t = tensor<1x4x?x64xf16>
+!l = tensor<1x4x?xf32>
+
+// Nor do factors wait in f16, whose numbers end at 65504: exp(s) times a probability may be more.
+// CHECK-LABEL: gpu.func @steep_fused(
+// CHECK-NOT: "factors"
+// CHECK: attn_tile.map ins(%row_lse, %row_delta{{.*}} outs(%scores, %d_scores
+func.func @steep(%q: !t, %lse: !l) -> (!t, !t, !t) {
+  %dq, %dk, %dv = attn.online_attention fused %q, %q, %q, %lse, %lse, %q schedule(<block_m = 64, block_n = 64, warps = 8>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %x = math.exp %s : f32
+      attn.yield %x : f32
+    } gradient(%d: f32, %s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %slope = math.exp %s : f32
+      %dx = arith.mulf %d, %slope : f32
+      attn.yield %dx : f32
+    } : (!t, !t, !t, !l, !l, !t) -> (!t, !t, !t)
+  return %dq, %dk, %dv : !t, !t, !t
+}
+
+// -----
+
+!t = tensor<1x4x?x64xbf16>
+!l = tensor<1x4x?xf32>
+
+// Scores without a bound, or with steps, are rounded as the forward rounds those that lse is of: no constant is merged. A gradient
+// that is not its cotangent is what it says.
+// CHECK-LABEL: gpu.func @unbounded_fused(
+// CHECK-DAG: %[[TENTH:.*]] = arith.constant 1.000000e-01 : f32
+// CHECK-DAG: %[[SCALE:.*]] = arith.constant 1.250000e-01 : f32
+// CHECK: %[[X:.*]] = arith.mulf %{{.*}}, %[[SCALE]] : f32
+// CHECK-NEXT: %[[SMALL:.*]] = arith.mulf %[[X]], %[[TENTH]] : f32
+// CHECK: attn_tile.map ins(%probabilities, %row_delta
+// CHECK: arith.select %{{.*}}, %[[TENTH]], %
+func.func @unbounded(%q: !t, %lse: !l) -> (!t, !t, !t) {
+  %dq, %dk, %dv = attn.online_attention fused %q, %q, %q, %lse, %lse, %q scale(0.125) schedule(<block_m = 64, block_n = 64, warps = 8>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %zero = arith.constant 0.0 : f32
+      %tenth = arith.constant 0.1 : f32
+      %small = arith.mulf %s, %tenth : f32
+      %is_positive = arith.cmpf ogt, %s, %zero : f32
+      %leaky = arith.select %is_positive, %s, %small : f32
+      attn.yield %leaky : f32
+    } gradient(%d: f32, %s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %tenth = arith.constant 0.1 : f32
+      attn.yield %tenth : f32
     } : (!t, !t, !t, !l, !l, !t) -> (!t, !t, !t)
   return %dq, %dk, %dv : !t, !t, !t
 }

@@ -289,6 +289,28 @@ MODS = {
         torch_score=lambda s, b, h, q, k, n: 4.5 * torch.tanh(s / 4.5),
         torch_mask=causal,
     ),
+    # Scores whose derivative is a factor that is not bounded by 1, or makes a step.
+    "signed_square": Mod(
+        score="""
+      %abs = math.absf %s : f32
+      %quarter = arith.constant 0.25 : f32
+      %square = arith.mulf %s, %abs : f32
+      %r = arith.mulf %square, %quarter : f32
+      attn.yield %r : f32""",
+        torch_score=lambda s, b, h, q, k, n: s * s.abs() * 0.25,
+    ),
+    "leaky": Mod(
+        score="""
+      %zero = arith.constant 0.0 : f32
+      %slope = arith.constant 0.1 : f32
+      %small = arith.mulf %s, %slope : f32
+      %is_positive = arith.cmpf ogt, %s, %zero : f32
+      %r = arith.select %is_positive, %s, %small : f32
+      attn.yield %r : f32""",
+        mask=CAUSAL,
+        torch_score=lambda s, b, h, q, k, n: torch.where(s > 0, s, 0.1 * s),
+        torch_mask=causal,
+    ),
     "soft_cap_causal": Mod(
         captures=(Capture("cap", "f32", lambda shape, generator: 1.75),),
         score=SOFT_CAP,

@@ -177,6 +177,16 @@ def test_same_bits(head_dim, mod):
         assert all(torch.equal(a, b) for a, b in zip(first, again))
 
 
+@pytest.mark.parametrize("dims", ((128, 128), (128, 64), (96, 64)), ids=str)
+@pytest.mark.parametrize("mod, lengths", (("plain", (2048, 0)), ("bottom_right", (2048, 100)), ("causal", (2048, 2048))), ids=str)
+@pytest.mark.parametrize("type", ("bf16", "f16"))
+def test_many_tiles(type, dims, mod, lengths):
+    """More tiles than the GPU computes at once, so that every slot of the queries is used again; some without any key."""
+    attention = Attention(type, 24, 24, *dims, MODS[mod])
+    fn = attn.compile(attention.text(), family="hopper")
+    assert not check(attention, fn, attention.shape(1, *lengths), backward=False)
+
+
 def test_many_queries():
     """Sections of heads that fit the L2 cache are not larger than there are heads: their tiles have 32 bits."""
     attention = Attention("bf16", 8, 1, 64, 64, MODS["causal"])

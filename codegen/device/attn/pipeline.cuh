@@ -46,6 +46,9 @@ __device__ __forceinline__ void mbarrier_wait(uint32 barrier, uint32 parity) {
   }
 }
 
+/// The first of the barriers of consumer warpgroups, of which each has one: for its turn, and for its output.
+constexpr int kTurnBarrier = 1, kOutputBarrier = 4;
+
 /// Barrier `number` of the block, 1 to 15, of `threads` threads. PTX ISA 9.7.13.1 (bar).
 __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
@@ -149,6 +152,7 @@ public:
       cp_async_bulk_wait_read();
       mbarrier_arrive(this->empty_barrier());
     }
+    __syncwarp(); // a lane that stayed behind by two phases would wait for ever
     this->advance();
   }
 
@@ -176,8 +180,9 @@ template <typename T, int Stages, int M, int Columns, int Consumers, int N, int 
 __device__ __forceinline__ void store_panels(const StoredPipeline<T, Stages, M, Columns, Consumers> &pipeline,
                                              const Fragment<float, M, N, Warps, 1> &fragment) {
   static_assert(M == 16 * Warps, "a warp has 16 rows");
+  static_assert(N % 16 == 0, "columns are stored by 16");
   const auto tile = pipeline.written_tile();
-  named_barrier_sync(4 + threadIdx.x / 128, 128);
+  named_barrier_sync(kOutputBarrier + threadIdx.x / 128, 128);
   const uint32 thread = opaque(threadIdx.x), lane = thread % 32;
   const uint32 row = tile.panel_address(0) + (thread / 32 * 16 + lane % 16) * 128;
 #pragma unroll
@@ -279,17 +284,17 @@ __device__ __forceinline__ void increase_registers() {
 template <int Consumers>
 __device__ __forceinline__ void open_turns(int warpgroup) {
   if (Consumers > 1 && warpgroup == Consumers - 1)
-    named_barrier_arrive(1, 256);
+    named_barrier_arrive(kTurnBarrier, 256);
 }
 template <int Consumers>
 __device__ __forceinline__ void take_turn(int warpgroup) {
   if (Consumers > 1)
-    named_barrier_sync(1 + warpgroup, 256);
+    named_barrier_sync(kTurnBarrier + warpgroup, 256);
 }
 template <int Consumers>
 __device__ __forceinline__ void pass_turn(int warpgroup) {
   if (Consumers > 1)
-    named_barrier_arrive(1 + (warpgroup + 1) % Consumers, 256);
+    named_barrier_arrive(kTurnBarrier + (warpgroup + 1) % Consumers, 256);
 }
 
 } // namespace attn
