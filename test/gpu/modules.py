@@ -289,7 +289,8 @@ MODS = {
         torch_score=lambda s, b, h, q, k, n: 4.5 * torch.tanh(s / 4.5),
         torch_mask=causal,
     ),
-    # Scores whose derivative is a factor that is not bounded by 1, or makes a step.
+    # Scores whose derivative is a factor that is not bounded by 1, or differs from branch to branch (without a step: how a score
+    # near it is rounded would show).
     "signed_square": Mod(
         score="""
       %abs = math.absf %s : f32
@@ -299,16 +300,18 @@ MODS = {
       attn.yield %r : f32""",
         torch_score=lambda s, b, h, q, k, n: s * s.abs() * 0.25,
     ),
-    "leaky": Mod(
+    "bent": Mod(
         score="""
       %zero = arith.constant 0.0 : f32
-      %slope = arith.constant 0.1 : f32
-      %small = arith.mulf %s, %slope : f32
+      %tenth = arith.constant 0.1 : f32
+      %square = arith.mulf %s, %s : f32
+      %small = arith.mulf %square, %tenth : f32
+      %curved = arith.addf %s, %small : f32
       %is_positive = arith.cmpf ogt, %s, %zero : f32
-      %r = arith.select %is_positive, %s, %small : f32
+      %r = arith.select %is_positive, %s, %curved : f32
       attn.yield %r : f32""",
         mask=CAUSAL,
-        torch_score=lambda s, b, h, q, k, n: torch.where(s > 0, s, 0.1 * s),
+        torch_score=lambda s, b, h, q, k, n: torch.where(s > 0, s, s + 0.1 * s * s),
         torch_mask=causal,
     ),
     "soft_cap_causal": Mod(
