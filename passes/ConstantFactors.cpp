@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "passes/RegionUtils.h"
 #include <cmath>
 
 using namespace mlir;
@@ -25,18 +26,9 @@ static std::optional<double> getConstant(Value value) {
   return constant.getValueAsDouble();
 }
 
-/// What `value` is `factor` times; null where it is no product with a constant.
 static Value takeFactor(Value value, double &factor) {
-  auto product = value.getDefiningOp<arith::MulFOp>();
-  if (!product)
-    return {};
-  for (auto [constant, other] :
-       {std::pair(product.getRhs(), product.getLhs()), std::pair(product.getLhs(), product.getRhs())})
-    if (std::optional<double> number = getConstant(constant)) {
-      factor = *number;
-      return other;
-    }
-  return {};
+  Value other = attn::takeConstantFactor(value, factor);
+  return other && isModerate(factor) ? other : Value();
 }
 
 static Value createConstant(PatternRewriter &rewriter, Location loc, double number) {

@@ -215,6 +215,20 @@ bool attn::isLinearIn(Region &region, unsigned argument) {
   return isMultiple(region.front().getTerminator()->getOperand(0));
 }
 
+Value attn::takeConstantFactor(Value value, double &factor) {
+  Operation *op = value.getDefiningOp();
+  if (!isa_and_nonnull<arith::MulFOp, arith::DivFOp>(op))
+    return {};
+  bool isProduct = isa<arith::MulFOp>(op);
+  FloatAttr constant;
+  for (int number = 1; number >= (isProduct ? 0 : 1); --number)
+    if (matchPattern(op->getOperand(number), m_Constant(&constant)) && constant.getType().isF32()) {
+      factor = isProduct ? constant.getValueAsDouble() : 1 / constant.getValueAsDouble();
+      return op->getOperand(1 - number);
+    }
+  return {};
+}
+
 bool attn::isContinuous(Region &region) {
   return !region
               .walk([](Operation *op) {

@@ -56,6 +56,10 @@ llvm::SmallVector<mlir::Value> inlineRanges(mlir::OpBuilder &builder, mlir::Regi
 /// from its arithmetic, and does nothing else with it.
 bool isLinearIn(mlir::Region &region, unsigned argument);
 
+/// What `value` is `factor` times, where it is the product of something and an f32 constant, or a quotient by
+/// one; else null.
+mlir::Value takeConstantFactor(mlir::Value value, double &factor);
+
 /// Whether a little change of an f32 argument cannot make a step in the result: no f32 value is compared, or
 /// rounded to an integer.
 bool isContinuous(mlir::Region &region);

@@ -28,19 +28,6 @@ ForwardTileKernel::ForwardTileKernel(ImplicitLocOpBuilder &host, OnlineAttention
 /// Sums of exponentials of 2 up to this one are far from the ends of f32.
 static constexpr double kMaxExponent = 80;
 
-/// The constant that `value` is `factor` times; 1 without one.
-static double takeFactor(Value value, Value &factor) {
-  factor = value;
-  Operation *op = value.getDefiningOp();
-  FloatAttr constant;
-  if (!isa_and_nonnull<arith::MulFOp, arith::DivFOp>(op) ||
-      !matchPattern(op->getOperand(1), m_Constant(&constant)) || !constant.getType().isF32())
-    return 1;
-  double number = constant.getValueAsDouble();
-  factor = op->getOperand(0);
-  return isa<arith::MulFOp>(op) ? number : 1 / number;
-}
-
 /// A constant that the score region multiplies its argument by goes into the scale, and one that it
 /// multiplies its result by into the exponent: neither costs an instruction then. The scale and an addition
 /// become one instruction.
@@ -52,11 +39,12 @@ void ForwardTileKernel::takeFactors() {
   }
   auto isUsable = [](double factor) { return factor >= 0x1p-60 && factor <= 0x1p60; };
   Block &region = op.getScore().front();
-  Value argument = region.getArgument(0), source;
+  Value argument = region.getArgument(0);
+  double factor;
   while (argument.hasOneUse()) {
     Operation *user = *argument.user_begin();
-    double factor = user->getNumResults() == 1 ? takeFactor(user->getResult(0), source) : 1;
-    if (user->getNumResults() != 1 || source != argument || !isUsable(std::abs(scale * factor)))
+    if (user->getNumResults() != 1 || takeConstantFactor(user->getResult(0), factor) != argument ||
+        !isUsable(std::abs(scale * factor)))
       break;
     scale *= factor;
     user->getResult(0).replaceAllUsesWith(argument);
@@ -76,8 +64,7 @@ void ForwardTileKernel::takeFactors() {
     scale = 1;
   }
   Operation *yield = region.getTerminator();
-  double factor = takeFactor(yield->getOperand(0), source);
-  if (isUsable(factor)) {
+  if (Value source = takeConstantFactor(yield->getOperand(0), factor); source && isUsable(factor)) {
     scoreFactor = factor;
     yield->setOperand(0, source);
   }

@@ -47,12 +47,8 @@ __device__ __forceinline__ void store_rounded(const SharedTile<T, M, N> &tile,
 #pragma unroll
   for (int i = 0; i < fragment.kRowTiles; ++i)
 #pragma unroll
-    for (int j = 0; j < fragment.kColumnTiles; j += 2) {
-      const float (&left)[4] = fragment.data[i][j], (&right)[4] = fragment.data[i][j + 1];
-      stmatrix_x4(SharedTile<T, M, N>::advance(address, 16 * i, j),
-                  {pack<T>(left[0], left[1]), pack<T>(left[2], left[3]), pack<T>(right[0], right[1]),
-                   pack<T>(right[2], right[3])});
-    }
+    for (int j = 0; j < fragment.kColumnTiles; j += 2)
+      store_matrices<T>(SharedTile<T, M, N>::advance(address, 16 * i, j), fragment, i, j);
 #else
   store(tile, fragment);
 #endif
@@ -108,7 +104,7 @@ __device__ __forceinline__ void atomic_add_registers(float *global,
 #pragma unroll
     for (int j = 0; j < fragment.kColumnTiles; ++j) {
       const int tile = i * fragment.kColumnTiles + j;
-      const float (&elements)[4] = fragment.data[i][j];
+      const auto &elements = fragment.data[i][j];
 #if __CUDA_ARCH__ >= 900
       red_add(mine + register_offset<kThreads>(0, tile, 0), elements[0], elements[1], elements[2],
               elements[3]);

@@ -127,7 +127,7 @@ convert(const Fragment<float, M, N, WarpsM, 1> &fragment) {
     for (int k = 0; k < operand.kColumnTiles; ++k)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float (&tile)[4] = fragment.data[i][2 * k + half];
+        const auto &tile = fragment.data[i][2 * k + half];
         if constexpr (sizeof(T) == 4) {
 #pragma unroll
           for (int e = 0; e < 4; ++e)
@@ -159,6 +159,19 @@ __device__ __forceinline__ void store(const SharedTile<T, M, N> &tile,
       }
 }
 
+#if __CUDA_ARCH__ >= 900
+/// Writes 16 rows and 16 columns of a warp, rounded to T: row tile i, columns of tiles j and j + 1. Lane l
+/// has the address of row l % 16, of its first 8 columns in the lower half of the warp and of the others in
+/// the upper.
+template <typename T, int M, int N, int WarpsM, int WarpsN>
+__device__ __forceinline__ void
+store_matrices(uint32 shared, const Fragment<float, M, N, WarpsM, WarpsN> &fragment, int i, int j) {
+  const auto &left = fragment.data[i][j], &right = fragment.data[i][j + 1];
+  stmatrix_x4(shared, {pack<T>(left[0], left[1]), pack<T>(left[2], left[3]), pack<T>(right[0], right[1]),
+                       pack<T>(right[2], right[3])});
+}
+#endif
+
 /// Adds an accumulator to f32 in global memory, atomically, in rows below valid_rows and columns below
 /// ValidColumns. Rows are `stride` elements apart. Where `Aligned` the address and the stride are multiples
 /// of 16 bytes, and pairs of lanes exchange halves so that each adds four neighbours at once.
@@ -170,7 +183,7 @@ __device__ __forceinline__ void atomic_add(float *global, int64 stride, int vali
   for (int i = 0; i < fragment.kRowTiles; ++i)
 #pragma unroll
     for (int j = 0; j < fragment.kColumnTiles; ++j) {
-      const float (&tile)[4] = fragment.data[i][j];
+      const auto &tile = fragment.data[i][j];
       if constexpr (Aligned && ValidColumns % 4 == 0) {
         // The even lane takes row g, the odd one row g + 8, each with its neighbour's two columns.
         const float first = __shfl_xor_sync(0xffffffff, odd ? tile[0] : tile[2], 1);

@@ -186,12 +186,8 @@ __device__ __forceinline__ void store_panels(const StoredPipeline<T, Stages, M, 
   const uint32 thread = opaque(threadIdx.x), lane = thread % 32;
   const uint32 row = tile.panel_address(0) + (thread / 32 * 16 + lane % 16) * 128;
 #pragma unroll
-  for (int j = 0; j < fragment.kColumnTiles; j += 2) {
-    const float (&left)[4] = fragment.data[0][j], (&right)[4] = fragment.data[0][j + 1];
-    stmatrix_x4(row + j / 8 * tile.kPanelBytes + ((j % 8 + lane / 16) ^ lane % 8) * 16,
-                {pack<T>(left[0], left[1]), pack<T>(left[2], left[3]), pack<T>(right[0], right[1]),
-                 pack<T>(right[2], right[3])});
-  }
+  for (int j = 0; j < fragment.kColumnTiles; j += 2)
+    store_matrices<T>(row + j / 8 * tile.kPanelBytes + ((j % 8 + lane / 16) ^ lane % 8) * 16, fragment, 0, j);
 }
 
 /// Starts storing a tile, one warp: rows from `row` on of a head of a batch entry. What lies beyond the

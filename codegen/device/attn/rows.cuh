@@ -186,7 +186,7 @@ __device__ __forceinline__ void store(T *global, Stride stride, int valid_rows,
       const int row = first_row + fragment.row_offset(i, 2 * h);
 #pragma unroll
       for (int j = 0; j < fragment.kColumnTiles; ++j) {
-        const float (&tile)[4] = fragment.data[i][j];
+        const auto &tile = fragment.data[i][j];
         const int column = first_column + fragment.column_offset(j, 0);
         if constexpr (kWide) {
           if (j / 4 < fragment.kColumnTiles / 4) {
