@@ -102,17 +102,13 @@ void HopperForwardKernel::forEachTile(Role role, function_ref<void()> body) {
         OpBuilder::InsertionGuard guard(b);
         b.restoreInsertionPoint(builder.saveInsertionPoint());
         tile = arguments[0];
-        // The producer draws before it loads, so that the number has arrived when the loads are done, and is
-        // a tile ahead of the consumers.
-        Value next;
-        if (role == Role::producer)
-          next = WorkDrawOp::create(b, b.getIndexType(), tiles, progress);
-        else if (role == Role::storer || hasSpareRegisters())
-          next = WorkTakeOp::create(b, b.getIndexType(), tiles);
         decodeTile(tile);
         body();
-        if (!next)
-          next = WorkTakeOp::create(b, b.getIndexType(), tiles);
+        // Late: a block that is given a long tile would keep the one it had drawn in advance from the others.
+        // The consumers still have the last blocks of keys before them when the producer has loaded those.
+        Value next = role == Role::producer
+                         ? WorkDrawOp::create(b, b.getIndexType(), tiles, progress).getResult()
+                         : WorkTakeOp::create(b, b.getIndexType(), tiles).getResult();
         scf::YieldOp::create(b, named(next, "next_tile"));
         builder.restoreInsertionPoint(b.saveInsertionPoint());
       });
