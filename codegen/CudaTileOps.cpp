@@ -240,6 +240,13 @@ bool FunctionPrinter::printTileOp(Operation *op) {
            << getText(load.getPadding()) << ");\n";
         return true;
       })
+      .Case([&](tile::LoadColumnsOp load) {
+        os << "load_columns(" << getText(load.getFragment()) << ", " << getText(load.getSource());
+        for (Value index : load.getIndices())
+          os << ", " << getText(index);
+        os << ");\n";
+        return true;
+      })
       .Case([&](tile::RingSlotOp slot) {
         os << "const auto " << names.getName(slot.getTile()) << " = " << getText(slot.getRing()) << '['
            << getText(slot.getStage()) << "];\n";

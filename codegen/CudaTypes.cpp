@@ -79,6 +79,8 @@ std::string cuda::getType(Type type) {
           return element;
         case tile::Layout::rows:
           return llvm::formatv("RowVector<{0}, {1}, {2}, {3}>", element, shape[0], warps[0], warps[1]);
+        case tile::Layout::columns:
+          return llvm::formatv("ColumnVector<{0}, {1}, {2}>", element, shape[0], warps[1]);
         case tile::Layout::operand_a:
           return llvm::formatv("Operand<{0}, {1}, {2}, {3}>", element, shape[0], shape[1], warps[0]);
         case tile::Layout::accumulator:

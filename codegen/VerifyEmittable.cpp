@@ -82,7 +82,7 @@ static LogicalResult verifyOp(Operation *op) {
             gpu::ThreadIdOp, gpu::GridDimOp, gpu::BlockDimOp, memref::DimOp, memref::LoadOp, memref::StoreOp,
             memref::CastOp, tile::SharedReuseOp, tile::FragmentAllocOp, tile::CopyAsyncOp, tile::CopyCommitOp,
             tile::CopyWaitOp, tile::FillOp, tile::FirstColumnOp, tile::YieldOp, tile::ConvertOp,
-            tile::LoadRowsOp, tile::StoreSharedOp, tile::StoreOp, tile::StoreRowsOp, tile::AtomicAddOp,
+            tile::LoadRowsOp, tile::LoadColumnsOp, tile::StoreSharedOp, tile::StoreOp, tile::StoreRowsOp, tile::AtomicAddOp,
             tile::DivisorOp, tile::RowDotOp, tile::RingSlotOp, tile::LoadSharedOp, tile::LoadOp,
             tile::AccumulateOp, tile::FlushSumOp, tile::RowReduceOp, tile::RowCombineOp, tile::AddNonFiniteOp,
             tile::CopyFiniteOp, tile::WarpSpecializeOp, tile::OpenTurnsOp, tile::TakeTurnOp, tile::PassTurnOp,

@@ -71,7 +71,8 @@ static void printShape(AsmPrinter &printer, ArrayRef<int64_t> shape, Type elemen
   printer << elementType;
 }
 
-static ParseResult parseShape(AsmParser &parser, SmallVectorImpl<int64_t> &shape, FloatType &elementType) {
+template <typename ElementType>
+static ParseResult parseShape(AsmParser &parser, SmallVectorImpl<int64_t> &shape, ElementType &elementType) {
   return failure(parser.parseDimensionList(shape, /*allowDynamic=*/false) || parser.parseType(elementType));
 }
 
@@ -145,7 +146,7 @@ int64_t SharedType::getBytes() const {
 
 Type FragmentType::parse(AsmParser &parser) {
   SmallVector<int64_t> shape, warps;
-  FloatType elementType;
+  Type elementType;
   StringRef keyword;
   SMLoc location;
   if (parser.parseLess() || parseShape(parser, shape, elementType) || parser.parseComma() ||
@@ -153,7 +154,7 @@ Type FragmentType::parse(AsmParser &parser) {
     return {};
   std::optional<Layout> layout = symbolizeLayout(keyword);
   if (!layout) {
-    parser.emitError(location, "expected accumulator, operand_a, rows or thread, got ") << keyword;
+    parser.emitError(location, "expected accumulator, operand_a, rows, columns or thread, got ") << keyword;
     return {};
   }
   if (parser.parseComma() ||
@@ -172,20 +173,26 @@ void FragmentType::print(AsmPrinter &printer) const {
 }
 
 LogicalResult FragmentType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,
-                                   FloatType elementType, Layout layout, ArrayRef<int64_t> warps) {
-  bool isOperand = layout == Layout::operand_a;
-  bool hasType = isOperand ? elementType.isF16() || elementType.isBF16() : elementType.isF32();
+                                   Type elementType, Layout layout, ArrayRef<int64_t> warps) {
+  bool isOperand = layout == Layout::operand_a, isColumns = layout == Layout::columns;
+  bool hasType = isOperand   ? elementType.isF16() || elementType.isBF16()
+                 : isColumns ? elementType.isIntOrFloat() && elementType.getIntOrFloatBitWidth() <= 32
+                             : elementType.isF32();
   static constexpr StringLiteral dimensions[] = {"no dimension", "one dimension", "two dimensions"};
-  size_t rank = layout == Layout::thread ? 0 : layout == Layout::rows ? 1 : 2;
+  size_t rank = layout == Layout::thread ? 0 : layout == Layout::rows || isColumns ? 1 : 2;
   if (shape.size() != rank || !hasType) // (TF1)
     return emitError() << "expected a fragment of layout " << stringifyLayout(layout) << " to have "
-                       << dimensions[rank] << " of " << (isOperand ? "f16 or bf16" : "f32") << ", got ["
+                       << dimensions[rank] << " of "
+                       << (isOperand   ? "f16 or bf16"
+                           : isColumns ? "at most 32 bits"
+                                       : "f32")
+                       << ", got ["
                        << shape << "] of " << elementType << " [TF1]";
   bool isValid = warps.size() == 2 && warps[0] >= 1 && warps[1] >= 1 && (!isOperand || warps[1] == 1);
-  if (isValid && rank > 0)
+  if (isValid && rank > 0 && !isColumns)
     isValid = shape[0] >= 1 && shape[0] % (16 * warps[0]) == 0;
-  if (isValid && rank == 2)
-    isValid = shape[1] >= 1 && shape[1] % ((isOperand ? 16 : 8) * warps[1]) == 0;
+  if (isValid && (rank == 2 || isColumns))
+    isValid = shape.back() >= 1 && shape.back() % ((isOperand ? 16 : 8) * warps[1]) == 0;
   if (!isValid) // (TF2)
     return emitError()
            << "expected the rows of a fragment to be a multiple of 16 for each warp row and its "
@@ -197,14 +204,19 @@ LogicalResult FragmentType::verify(function_ref<InFlightDiagnostic()> emitError,
 int64_t FragmentType::getRegisters() const {
   if (getLayout() == Layout::thread)
     return 1;
-  int64_t elements = getShape()[0] / (16 * getWarps()[0]) * 2; // rows of a thread
-  if (!isRows())
-    elements *= getShape()[1] / (8 * getWarps()[1]) * 2;
-  return llvm::divideCeil(elements * getElementType().getWidth(), 32);
+  int64_t rows = isColumns() ? 1 : getShape()[0] / (16 * getWarps()[0]) * 2; // of a thread
+  int64_t columns = isRows() ? 1 : getShape().back() / (8 * getWarps()[1]) * 2;
+  // What is narrower than a register is packed in operands alone.
+  int64_t bits = getLayout() == Layout::operand_a ? getElementType().getIntOrFloatBitWidth() : 32;
+  return llvm::divideCeil(rows * columns * bits, 32);
 }
 
 FragmentType FragmentType::getRowsType() const {
   return get(getContext(), getShape().take_front(), Float32Type::get(getContext()), Layout::rows, getWarps());
+}
+
+FragmentType FragmentType::getColumnsType(Type elementType) const {
+  return get(getContext(), getShape().back(), elementType, Layout::columns, getWarps());
 }
 
 Type TensorMapType::parse(AsmParser &parser) {

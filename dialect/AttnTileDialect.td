@@ -53,7 +53,7 @@ class AttnTile_Enum<string name, string summary, list<I32EnumAttrCase> cases> : 
 
 def AttnTile_Layout : AttnTile_Enum<"Layout", "which thread holds which element of a fragment", [
     I32EnumAttrCase<"accumulator", 0>, I32EnumAttrCase<"operand_a", 1>, I32EnumAttrCase<"rows", 2>,
-    I32EnumAttrCase<"thread", 3>]>;
+    I32EnumAttrCase<"thread", 3>, I32EnumAttrCase<"columns", 4>]>;
 
 def AttnTile_Atom : AttnTile_Enum<"Atom", "the instruction that a tile product is made of", [
     I32EnumAttrCase<"fma", 0>, I32EnumAttrCase<"mma_sync", 1>, I32EnumAttrCase<"mma_sync_tf32", 2>,
@@ -211,22 +211,27 @@ def AttnTile_FragmentType : AttnTile_Type<"Fragment", "fragment"> {
     | `operand_a` | f16 or bf16, the fragment of A; what an accumulator becomes, in the same lanes, when it is converted |
     | `thread` | f32, no dimension: one number a thread, that of no element |
     | `rows` | f32, one dimension: the rows that the lane has in an accumulator, the same in its four lanes and in every warp column |
+    | `columns` | 8 to 32 bits, one dimension: the columns that the lane has in an accumulator, the same in every eighth of a warp's lanes and in every warp row |
 
     Constraints:
-    - (TF1) `accumulator` and `operand_a` have two dimensions, `rows` has one, `thread` none; elements are as in the table.
+    - (TF1) `accumulator` and `operand_a` have two dimensions, `rows` and `columns` one, `thread` none; elements are as in
+      the table.
     - (TF2) the rows are a multiple of 16 * warps[0], the columns of 8 * warps[1] (16 for `operand_a`, which has one warp
       column).
 
     Example: `!attn_tile.fragment<128x64xf32, accumulator, 4x1>`
   }];
-  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::FloatType":$elementType,
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType,
                         EnumParameter<AttnTile_Layout>:$layout, ArrayRefParameter<"int64_t">:$warps);
   let extraClassDeclaration = [{
     bool isRows() const { return getLayout() == Layout::rows; }
+    bool isColumns() const { return getLayout() == Layout::columns; }
     /// 32-bit registers that one thread needs for it.
     int64_t getRegisters() const;
     /// The same rows and warps, with one f32 value a row.
     FragmentType getRowsType() const;
+    /// The columns and warps of an accumulator, with one value a column.
+    FragmentType getColumnsType(::mlir::Type elementType) const;
   }];
 }
 

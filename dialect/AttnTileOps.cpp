@@ -133,10 +133,10 @@ LogicalResult CopyFiniteOp::verify() {
 }
 
 /// Shape and element type of an operand of a product.
-static std::pair<ArrayRef<int64_t>, FloatType> getMatrix(Type type) {
-  return llvm::TypeSwitch<Type, std::pair<ArrayRef<int64_t>, FloatType>>(type)
+static std::pair<ArrayRef<int64_t>, Type> getMatrix(Type type) {
+  return llvm::TypeSwitch<Type, std::pair<ArrayRef<int64_t>, Type>>(type)
       .Case<SharedType, PanelsType, FragmentType>(
-          [](auto matrix) { return std::pair(matrix.getShape(), matrix.getElementType()); });
+          [](auto matrix) { return std::pair(matrix.getShape(), Type(matrix.getElementType())); });
 }
 
 /// From an asynchronous product to the wait that names `fragment`, as far as that is in the same block.
@@ -266,8 +266,13 @@ static void buildElementRegion(OpBuilder &builder, OperationState &state,
 static LogicalResult verifyElementRegion(Operation *op, TypeRange yielded, FragmentType &whole,
                                          StringRef typesLabel, StringRef regionLabel) {
   FragmentType rows;
+  SmallVector<FragmentType> columns;
   for (Type type : op->getOperandTypes()) {
     auto fragment = cast<FragmentType>(type);
+    if (fragment.isColumns()) {
+      columns.push_back(fragment);
+      continue;
+    }
     FragmentType &same = fragment.isRows() ? rows : whole;
     if (same && same != fragment)
       return op->emitOpError("expected fragments of one layout to have one type, got ")
@@ -277,6 +282,10 @@ static LogicalResult verifyElementRegion(Operation *op, TypeRange yielded, Fragm
   if (whole && rows && whole.getRowsType() != rows)
     return op->emitOpError("expected rows of type ")
            << whole.getRowsType() << ", got " << rows << " [" << typesLabel << "]";
+  for (FragmentType fragment : columns)
+    if (!whole || whole.getColumnsType(fragment.getElementType()) != fragment)
+      return op->emitOpError("expected columns of the accumulators, got ")
+             << fragment << " [" << typesLabel << "]";
   SmallVector<Type> expected(getNumIndexArgs(op), IndexType::get(op->getContext()));
   for (Type type : op->getOperandTypes())
     expected.push_back(cast<FragmentType>(type).getElementType());
@@ -320,9 +329,10 @@ LogicalResult MapOp::verify() {
   FragmentType whole;
   if (failed(verifyElementRegion(*this, yielded, whole, "MP1", "MP2")))
     return failure();
-  if (whole &&
-      llvm::any_of(getOuts().getTypes(), [](Type type) { return cast<FragmentType>(type).isRows(); }))
-    return emitOpError("expected outs without rows where a fragment has columns [MP1]");
+  if (whole && llvm::any_of(getOuts().getTypes(), [](Type type) {
+        return cast<FragmentType>(type).isRows() || cast<FragmentType>(type).isColumns();
+      }))
+    return emitOpError("expected accumulators among the outs alone, since there is one [MP1]");
   return success();
 }
 
@@ -435,6 +445,16 @@ LogicalResult MergeWarpsOp::verify() {
 LogicalResult LoadRowsOp::verify() {
   return verifyRowsPlace(*this, cast<MemRefType>(getSource().getType()), getIndices().size(),
                          getFragment().getType(), "LR1");
+}
+
+LogicalResult LoadColumnsOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType());
+  FragmentType fragment = getFragment().getType();
+  if (source.getRank() < 1 || size_t(source.getRank()) != getIndices().size() || !fragment.isColumns() ||
+      fragment.getElementType() != source.getElementType())
+    return emitOpError("expected an index for each dimension of the source and columns of its elements, got ")
+           << getIndices().size() << " for " << source << ", and " << fragment << " [LC1]";
+  return success();
 }
 
 LogicalResult StoreRowsOp::verify() {

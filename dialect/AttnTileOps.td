@@ -177,7 +177,7 @@ def AttnTile_MapOp : AttnTile_Op<"map", [
     Here score, mask, softmax and gradients land. The region is executed once for each element of the outs, with the row
     and (unless all fragments are `rows`) the column of the element in the tile, the elements of the ins and those of the
     outs; it yields the new elements of the outs. An element of a `rows` fragment is that of the row. The region sees the
-    values around it.
+    values around it. An element of a `columns` fragment is that of the column.
 
     A `rows` fragment among the outs makes all of them `rows`.
 
@@ -185,7 +185,8 @@ def AttnTile_MapOp : AttnTile_Op<"map", [
     code has a constant in its place, and what is computed of it alone.
 
     Constraints:
-    - (MP1) fragments of one layout have one type; `rows` fragments are those of its rows and warps (`getRowsType`).
+    - (MP1) fragments of one layout have one type; `rows` fragments are those of its rows and warps (`getRowsType`), and
+      `columns` fragments, of any element types and among the ins alone, those of its columns (`getColumnsType`).
     - (MP2) the region's arguments are as said, and it yields a value for each of the outs, of its element type.
 
     Example: p = exp2(s * c - m), in place.
@@ -242,7 +243,8 @@ def AttnTile_AnyOp : AttnTile_Op<"any", [
     diverge, but warps may differ. There may be no barrier in such a branch.
 
     Constraints:
-    - (AN1) fragments of one layout have one type; `rows` fragments are those of its rows and warps (`getRowsType`).
+    - (AN1) fragments of one layout have one type; `rows` fragments are those of its rows and warps (`getRowsType`), and
+      `columns` fragments, of any element types, those of its columns (`getColumnsType`).
     - (AN2) the region's arguments are as said, and it yields an `i1`.
 
     Example: whether any row of the warp is rescaled.
@@ -398,6 +400,26 @@ def AttnTile_LoadRowsOp : AttnTile_Op<"load_rows"> {
     $source `[` $indices `]` `rows` `(` $rows `)` `padding` `(` $padding `)` `to` $fragment attr-dict
     `:` type($source) `,` type($fragment)
   }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_LoadColumnsOp : AttnTile_Op<"load_columns"> {
+  let summary = "Loads one value a column from a tensor";
+  let description = [{
+    `fragment[c] = source[indices…, first + c]`, where `first` is the last index. What lies outside the source is some element
+    of it, as of a `memref.load` in the region of a map, or 0 where it has none.
+
+    Constraints:
+    - (LC1) there is an index for each dimension of the source, at least one; fragment is a columns fragment of its element
+      type.
+
+    Example:
+    ```mlir
+    attn_tile.load_columns %documents[%b, %kv_begin] to %of_key : memref<?x?xi32>, !attn_tile.fragment<128xi32, columns, 8x1>
+    ```
+  }];
+  let arguments = (ins ReadsGlobal:$source, Variadic<Index>:$indices, WritesFragment:$fragment);
+  let assemblyFormat = "$source `[` $indices `]` `to` $fragment attr-dict `:` type($source) `,` type($fragment)";
   let hasVerifier = 1;
 }
 

@@ -13,6 +13,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 #include "passes/Passes.h"
+#include "passes/RegionUtils.h"
 
 using namespace mlir;
 using namespace attn;
@@ -21,13 +22,6 @@ namespace attn {
 #define GEN_PASS_DEF_HOISTINVARIANTSPASS
 #include "passes/Passes.h.inc"
 } // namespace attn
-
-/// Whether the kernel reads the same from `buffer` all the time: a parameter that it only reads.
-static bool isOnlyRead(Value buffer) {
-  auto parameter = dyn_cast<BlockArgument>(buffer);
-  return parameter && isa<gpu::GPUFuncOp>(parameter.getOwner()->getParentOp()) &&
-         llvm::all_of(buffer.getUsers(), llvm::IsaPred<memref::LoadOp, memref::DimOp>);
-}
 
 /// Whether `op` may be computed earlier, and where it would not have been.
 static bool canMove(Operation *op) {

@@ -313,6 +313,26 @@ def HoistInvariantsPass : Pass<"attn-tile-hoist-invariants", "::mlir::gpu::GPUMo
   }];
 }
 
+def LoadColumnsPass : Pass<"attn-tile-load-columns", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "Load what depends on the column alone once a column";
+  let description = [{
+    A `memref.load` in an `attn_tile.map` or `attn_tile.any` whose last index is the column of the element plus something
+    that is the same for all elements, as its other indices are, becomes an `attn_tile.load_columns` before it: one load a
+    column and not one an element, and without a check of each position. It starts before the product of the scores is
+    waited for, as far as its indices are known there. Loads are of buffers that the kernel only reads, of at most 32 bits.
+
+    ```mlir
+    attn_tile.mma_wait pending(1) %scores : …
+    attn_tile.map outs(%scores : …) {
+    ^bb0(%row: index, %column: index, %s: f32):
+      %kv_idx = arith.addi %kv_begin, %column : index
+      %document = memref.load %documents[%batch, %kv_idx] : memref<?x?xi32>   // moves before the wait
+      ...
+    ```
+  }];
+  let dependentDialects = ["::attn::tile::AttnTileDialect"];
+}
+
 def LowerDeltaPass : Pass<"attn-lower-delta", "::mlir::ModuleOp"> {
   let summary = "Lower attn.delta to linalg for the CPU";
   let description = [{

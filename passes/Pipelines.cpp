@@ -159,6 +159,7 @@ void attn::buildCudaPipeline(OpPassManager &pm, const CudaPipelineOptions &optio
   pm.addPass(createCanonicalizerPass());
   pm.addNestedPass<gpu::GPUModuleOp>(createHoistInvariantsPass());
   pm.addPass(createCSEPass());
+  pm.addNestedPass<gpu::GPUModuleOp>(createLoadColumnsPass());
   addBufferization(pm);
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

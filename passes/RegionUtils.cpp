@@ -6,8 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/RegionUtils.h"
+#include "dialect/AttnTileDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -238,6 +241,12 @@ bool attn::isContinuous(Region &region) {
                 return isStep ? WalkResult::interrupt() : WalkResult::advance();
               })
               .wasInterrupted();
+}
+
+bool attn::isOnlyRead(Value buffer) {
+  auto parameter = dyn_cast<BlockArgument>(buffer);
+  return parameter && isa<gpu::GPUFuncOp>(parameter.getOwner()->getParentOp()) &&
+         llvm::all_of(buffer.getUsers(), llvm::IsaPred<memref::LoadOp, memref::DimOp, tile::LoadColumnsOp>);
 }
 
 LogicalResult attn::verifyLoweredType(Operation *op, Type elementType) {

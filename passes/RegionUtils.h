@@ -64,6 +64,9 @@ mlir::Value takeConstantFactor(mlir::Value value, double &factor);
 /// rounded to an integer.
 bool isContinuous(mlir::Region &region);
 
+/// Whether a kernel reads the same from `buffer` all the time: a parameter that it only reads.
+bool isOnlyRead(mlir::Value buffer);
+
 /// Reports an element type of query, key and value that no lowering knows yet.
 mlir::LogicalResult verifyLoweredType(mlir::Operation *op, mlir::Type elementType);
 

@@ -27,8 +27,8 @@ func.func private @f(!attn_tile.shared<64x24xbf16>)
 
 // -----
 
-// expected-error @below {{expected accumulator, operand_a, rows or thread, got columns}}
-func.func private @f(!attn_tile.fragment<64x64xf32, columns, 4x1>)
+// expected-error @below {{expected accumulator, operand_a, rows, columns or thread, got diagonal}}
+func.func private @f(!attn_tile.fragment<64x64xf32, diagonal, 4x1>)
 
 // -----
 
@@ -39,6 +39,16 @@ func.func private @f(!attn_tile.fragment<64x64xbf16, accumulator, 4x1>)
 
 // expected-error @below {{expected a fragment of layout rows to have one dimension of f32, got [64, 64] of 'f32' [TF1]}}
 func.func private @f(!attn_tile.fragment<64x64xf32, rows, 4x1>)
+
+// -----
+
+// expected-error @below {{expected a fragment of layout columns to have one dimension of at most 32 bits, got [64] of 'i64' [TF1]}}
+func.func private @f(!attn_tile.fragment<64xi64, columns, 4x1>)
+
+// -----
+
+// expected-error @below {{and one warp column), got [12] for warps [4, 1] [TF2]}}
+func.func private @f(!attn_tile.fragment<12xi32, columns, 4x1>)
 
 // -----
 
@@ -200,8 +210,31 @@ func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %r: !attn_til
 
 // -----
 
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %c: !attn_tile.fragment<32xi32, columns, 4x1>) {
+  // expected-error @below {{expected columns of the accumulators, got '!attn_tile.fragment<32xi32, columns, 4x1>' [MP1]}}
+  attn_tile.map ins(%c : !attn_tile.fragment<32xi32, columns, 4x1>) outs(%a : !attn_tile.fragment<64x64xf32, accumulator, 4x1>) {
+  ^bb0(%row: index, %column: index, %m: i32, %s: f32):
+    attn_tile.yield %s : f32
+  }
+  return
+}
+
+// -----
+
+func.func @f(%c: !attn_tile.fragment<32xi32, columns, 4x1>) -> i1 {
+  // expected-error @below {{expected columns of the accumulators, got '!attn_tile.fragment<32xi32, columns, 4x1>' [AN1]}}
+  %any = attn_tile.any ins(%c : !attn_tile.fragment<32xi32, columns, 4x1>) {
+  ^bb0(%row: index, %column: index, %m: i32):
+    %true = arith.constant true
+    attn_tile.yield %true : i1
+  }
+  return %any : i1
+}
+
+// -----
+
 func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %r: !attn_tile.fragment<64xf32, rows, 4x1>) {
-  // expected-error @below {{expected outs without rows where a fragment has columns [MP1]}}
+  // expected-error @below {{expected accumulators among the outs alone, since there is one [MP1]}}
   attn_tile.map ins(%a : !attn_tile.fragment<64x64xf32, accumulator, 4x1>) outs(%r : !attn_tile.fragment<64xf32, rows, 4x1>) {
   ^bb0(%row: index, %column: index, %s: f32, %m: f32):
     attn_tile.yield %s : f32
@@ -315,6 +348,14 @@ func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 2x2>, %r: !attn_til
 func.func @f(%r: !attn_tile.fragment<64xf32, rows, 2x2>, %s: !attn_tile.shared<64xf32>) {
   // expected-error @below {{expected a scratch of 128 f32, for the rows of 2 warp columns, got '!attn_tile.shared<64xf32>' [RC2]}}
   attn_tile.row_combine add %r through %s : !attn_tile.fragment<64xf32, rows, 2x2>, !attn_tile.shared<64xf32>
+  return
+}
+
+// -----
+
+func.func @f(%documents: memref<?x?xi32>, %c: !attn_tile.fragment<64xi16, columns, 4x1>, %i: index) {
+  // expected-error @below {{expected an index for each dimension of the source and columns of its elements, got 2 for 'memref<?x?xi32>', and '!attn_tile.fragment<64xi16, columns, 4x1>' [LC1]}}
+  attn_tile.load_columns %documents[%i, %i] to %c : memref<?x?xi32>, !attn_tile.fragment<64xi16, columns, 4x1>
   return
 }
 

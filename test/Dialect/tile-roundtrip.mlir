@@ -195,6 +195,9 @@ gpu.module @kernels {
     %d_key = attn_tile.fragment_alloc "d_key" : !attn_tile.fragment<128x128xf32, accumulator, 4x2>
     // CHECK: attn_tile.load_rows %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] rows(%{{.*}}) padding(%{{.*}}) to %row_lse : memref<?x16x?xf32, strided<[?, ?, ?], offset: ?>>, {{(!attn_tile.fragment)?}}<64xf32, rows, 4x2>
     attn_tile.load_rows %lse[%b, %h, %rows] rows(%rows) padding(%zero) to %row_lse : !statistics, !attn_tile.fragment<64xf32, rows, 4x2>
+    // CHECK: attn_tile.load_columns %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] to %lse_columns : memref<?x16x?xf32, strided<[?, ?, ?], offset: ?>>, {{(!attn_tile.fragment)?}}<128xf32, columns, 4x2>
+    %lse_columns = attn_tile.fragment_alloc "lse_columns" : !attn_tile.fragment<128xf32, columns, 4x2>
+    attn_tile.load_columns %lse[%b, %h, %rows] to %lse_columns : !statistics, !attn_tile.fragment<128xf32, columns, 4x2>
     // CHECK: %[[BY:.*]] = attn_tile.divisor %{{.*}} : {{(!attn_tile.)?}}divisor
     // CHECK: attn_tile.divide %{{.*}} by %[[BY]] : {{(!attn_tile.)?}}divisor
     %number = arith.constant 3 : index

@@ -17,8 +17,6 @@
 // CHECK:      attn_tile.divisor
 // CHECK:      attn_tile.warp_specialize consumers(2) registers(232) {
 // CHECK:      attn_tile.open_turns
-// Under a mask tiles are drawn from a counter: the next one is known early.
-// CHECK:      attn_tile.work_take %tiles
 // CHECK:      attn_tile.divide
 // Every tile has a slot of queries, for its output.
 // CHECK:      %query_tile = attn_tile.pipeline_wait %queries
@@ -74,9 +72,10 @@
 // CHECK:      scf.if
 // CHECK:        memref.store %c1_i32{{.*}}, %{{.*}}[%c1{{.*}}] : memref<2xi32
 // CHECK:      attn_tile.store_rows %row_max
+// Under a mask tiles are drawn from a counter, when all loads of the last one are on their way.
+// CHECK:      attn_tile.work_take %tiles
 // Queries, keys, and then the keys of each block before the values of the last one.
 // CHECK:      } producer registers(40) {
-// CHECK:        attn_tile.work_draw %tiles
 // CHECK:        attn_tile.pipeline_acquire %queries
 // CHECK:        attn_tile.pipeline_acquire %keys
 // CHECK:        scf.while
@@ -90,12 +89,13 @@
 // CHECK:        attn_tile.pipeline_acquire %values
 // CHECK-NEXT:   attn_tile.copy_bulk
 // CHECK-NEXT:   attn_tile.pipeline_commit %values
+// CHECK:        attn_tile.work_draw %tiles
 // A warp stores the outputs, while the consumers are at the next tile.
 // CHECK:      } storer {
-// CHECK:        attn_tile.work_take %tiles : <9>
 // CHECK:        %output_tile = attn_tile.pipeline_wait %queries
 // CHECK-NEXT:   attn_tile.store_bulk %output_tile to %{{.*}}[%
 // CHECK-NEXT:   attn_tile.pipeline_release %queries
+// CHECK:        attn_tile.work_take %tiles : <9>
 // CHECK:      gpu.return
 
 // Nothing to do where no row is marked, as one word says; a tile with one is computed anew by the portable family, which selects values

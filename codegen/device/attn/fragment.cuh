@@ -75,6 +75,22 @@ struct RowVector {
   }
 };
 
+/// One value a column of a Fragment with the same N and columns of warps: element r of column tile j is column
+/// 2t + r of that tile. Lanes of the same t, and the warps of a column, hold the same values.
+template <typename T, int N, int WarpsN = 1>
+struct ColumnVector {
+  using Element = T;
+  static constexpr int kColumns = N;
+  static constexpr int kColumnTiles = N / (8 * WarpsN);
+
+  T data[kColumnTiles][2];
+
+  __device__ __forceinline__ static int first_column(uint32 thread) {
+    return int(thread / 32 % WarpsN * (N / WarpsN) + thread % 4 * 2);
+  }
+  __device__ __forceinline__ static constexpr int column_offset(int j, int r) { return 8 * j + r; }
+};
+
 /// The left operand of a product in registers, M x K, rows split among WarpsM bands; each warp holds all K
 /// columns. For 16-bit types a 16 x 16 tile is the four registers of mma.m16n8k16; for float it is two tiles
 /// in accumulator layout.

@@ -10,7 +10,7 @@
 
 namespace attn {
 
-/// The fragment that a map goes over: the first one with columns, or row vectors.
+/// The fragment that a map goes over: the first Fragment, or row vectors.
 template <typename... Operands>
 struct MappedShape;
 template <typename T, int M, int N, int WarpsM, int WarpsN, typename... Operands>
@@ -20,13 +20,15 @@ struct MappedShape<Fragment<T, M, N, WarpsM, WarpsN>, Operands...> {
 };
 template <typename T, int M, int WarpsM, int WarpsN, typename Next, typename... Operands>
 struct MappedShape<RowVector<T, M, WarpsM, WarpsN>, Next, Operands...> : MappedShape<Next, Operands...> {};
+template <typename T, int N, int WarpsN, typename Next, typename... Operands>
+struct MappedShape<ColumnVector<T, N, WarpsN>, Next, Operands...> : MappedShape<Next, Operands...> {};
 template <typename T, int M, int WarpsM, int WarpsN>
 struct MappedShape<RowVector<T, M, WarpsM, WarpsN>> {
   using Type = RowVector<T, M, WarpsM, WarpsN>;
   static constexpr bool kHasColumns = false;
 };
 
-/// What a map's function gets of an operand: a reference to the element there, or to that of its row.
+/// What a map's function gets of an operand: a reference to the element there, or to that of its row or column.
 template <typename T, int M, int N, int WarpsM, int WarpsN>
 __device__ __forceinline__ T &mapped_element(Fragment<T, M, N, WarpsM, WarpsN> &fragment, int i, int j,
                                              int e) {
@@ -36,11 +38,15 @@ template <typename T, int M, int WarpsM, int WarpsN>
 __device__ __forceinline__ T &mapped_element(RowVector<T, M, WarpsM, WarpsN> &vector, int i, int, int e) {
   return vector.data[i][e / 2];
 }
+template <typename T, int N, int WarpsN>
+__device__ __forceinline__ T &mapped_element(ColumnVector<T, N, WarpsN> &vector, int, int j, int e) {
+  return vector.data[j][e % 2];
+}
 
 /// map(function, operands...) calls function(row, column, elements...) for each element that the thread
 /// holds, with the elements of all operands there. Those that the function takes by reference it may change.
-/// Operands are Fragments of one shape and their RowVectors; where all are RowVectors the function has no
-/// column. With Relative it gets columns from first_column() on: numbers that are known here.
+/// Operands are Fragments of one shape and their RowVectors and ColumnVectors; where all are RowVectors the
+/// function has no column. With Relative it gets columns from first_column() on: numbers that are known here.
 template <bool Relative = false, typename Function, typename... Operands>
 __device__ __forceinline__ void map(Function &&function, Operands &...operands) {
   using Shape = typename MappedShape<Operands...>::Type;

@@ -29,6 +29,27 @@ __device__ __forceinline__ uint32 opaque(uint32 value) {
   return value;
 }
 
+/// An element of global memory, of 1, 2 or 4 bytes, that nobody writes meanwhile; here and not where it is used.
+/// As C++ the loads of both branches of a condition would become loads of selected addresses. PTX ISA 9.7.9.8
+/// (ld).
+template <typename T>
+__device__ __forceinline__ T load_global(const T *global) {
+  static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4, "ld.global of 8 to 32 bits");
+  if constexpr (sizeof(T) == 4) {
+    uint32 bits;
+    asm volatile("ld.global.b32 %0, [%1];" : "=r"(bits) : "l"(global));
+    return __builtin_bit_cast(T, bits);
+  } else if constexpr (sizeof(T) == 2) {
+    unsigned short bits;
+    asm volatile("ld.global.b16 %0, [%1];" : "=h"(bits) : "l"(global));
+    return __builtin_bit_cast(T, bits);
+  } else {
+    uint32 bits;
+    asm volatile("ld.global.u8 %0, [%1];" : "=r"(bits) : "l"(global));
+    return __builtin_bit_cast(T, static_cast<unsigned char>(bits));
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Asynchronous copies, PTX ISA 9.7.9.25.3 (cp.async)
 //===----------------------------------------------------------------------===//

@@ -346,10 +346,8 @@ __device__ const uint64 kNothing = 0;
 
 /// The element at a position; some other one where the position is outside, 0 where there is none. Without a
 /// branch: loads of one element are one load, and many are in flight at once.
-template <typename T, int Rank, typename... Indices>
-__device__ __forceinline__ T load(const Tensor<T, Rank> &tensor, Indices... indices) {
-  static_assert(sizeof...(Indices) == Rank, "an index for each dimension");
-  const int positions[] = {indices...};
+template <typename T, int Rank, typename Positions>
+__device__ __forceinline__ T load_at(const Tensor<T, Rank> &tensor, const Positions &positions) {
   bool is_empty = false;
 #pragma unroll
   for (int i = 0; i < Rank; ++i)
@@ -360,6 +358,12 @@ __device__ __forceinline__ T load(const Tensor<T, Rank> &tensor, Indices... indi
     address += min(uint32(positions[i]), uint32(is_empty ? 0 : tensor.sizes[i] - 1)) *
                (i + 1 == Rank ? 1 : tensor.strides[i]);
   return *address;
+}
+template <typename T, int Rank, typename... Indices>
+__device__ __forceinline__ T load(const Tensor<T, Rank> &tensor, Indices... indices) {
+  static_assert(sizeof...(Indices) == Rank, "an index for each dimension");
+  const int positions[] = {indices...};
+  return load_at(tensor, positions);
 }
 
 /// Adds to the element at a position; nothing where the position is outside.
