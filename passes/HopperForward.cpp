@@ -438,8 +438,13 @@ void HopperForwardKernel::build(Value hostFlags) {
     // Heads of keys and values.
     Value fitting =
         arith::DivSIOp::create(b, index(kSectionBytes / (2 * (headDim + valueDim))), atLeastOne(kvLen));
+    // No more than there are tiles for at a time: the last blocks of many heads would all be read from memory
+    // at once, and memory be idle while the others find the same keys in the L2 cache.
+    Value wave = arith::CeilDivSIOp::create(b, gpu::GridDimOp::create(b, gpu::Dimension::x),
+                                            atLeastOne(mul(numBlocks, group)));
+    fitting = arith::MinSIOp::create(b, atLeastOne(fitting), wave);
     // No more than there are: the tiles of a section have to fit 32 bits, as those of all heads do.
-    fitting = arith::MinSIOp::create(b, atLeastOne(fitting), mul(batches, kvHeads));
+    fitting = arith::MinSIOp::create(b, fitting, mul(batches, kvHeads));
     sectionHeads = makeBase(atLeastOne(mul(fitting, group)), "section_heads");
     sectionTiles = makeBase(atLeastOne(mul(sectionHeads.number, numBlocks)), "section_tiles");
     lastSectionHeads =
