@@ -82,14 +82,15 @@ static LogicalResult verifyOp(Operation *op) {
             gpu::ThreadIdOp, gpu::GridDimOp, gpu::BlockDimOp, memref::DimOp, memref::LoadOp, memref::StoreOp,
             memref::CastOp, tile::SharedReuseOp, tile::FragmentAllocOp, tile::CopyAsyncOp, tile::CopyCommitOp,
             tile::CopyWaitOp, tile::FillOp, tile::FirstColumnOp, tile::YieldOp, tile::ConvertOp,
-            tile::LoadRowsOp, tile::LoadColumnsOp, tile::StoreSharedOp, tile::StoreOp, tile::StoreRowsOp, tile::AtomicAddOp,
-            tile::DivisorOp, tile::RowDotOp, tile::RingSlotOp, tile::LoadSharedOp, tile::LoadOp,
-            tile::AccumulateOp, tile::FlushSumOp, tile::RowReduceOp, tile::RowCombineOp, tile::AddNonFiniteOp,
-            tile::CopyFiniteOp, tile::WarpSpecializeOp, tile::OpenTurnsOp, tile::TakeTurnOp, tile::PassTurnOp,
-            tile::PipelineAcquireOp, tile::PipelineWaitOp, tile::PipelineCommitOp, tile::PipelineReleaseOp,
-            tile::WarpBarrierOp, tile::AwaitKernelsOp, tile::ReleaseKernelsOp, tile::LoadOperandOp,
-            tile::MergeWarpsOp, tile::CopyBulkOp, tile::StorePanelsOp, tile::StoreBulkOp, tile::WorkDrawOp,
-            tile::WorkTakeOp, tile::MmaCommitOp, tile::MmaWaitOp>([](Operation *) { return success(); })
+            tile::LoadRowsOp, tile::LoadColumnsOp, tile::StoreSharedOp, tile::StoreOp, tile::StoreRowsOp,
+            tile::AtomicAddOp, tile::DivisorOp, tile::RowDotOp, tile::RingSlotOp, tile::LoadSharedOp,
+            tile::LoadOp, tile::AccumulateOp, tile::FlushSumOp, tile::RowReduceOp, tile::RowCombineOp,
+            tile::AddNonFiniteOp, tile::CopyFiniteOp, tile::WarpSpecializeOp, tile::OpenTurnsOp,
+            tile::TakeTurnOp, tile::PassTurnOp, tile::PipelineAcquireOp, tile::PipelineWaitOp,
+            tile::PipelineCommitOp, tile::PipelineReleaseOp, tile::WarpBarrierOp, tile::AwaitKernelsOp,
+            tile::ReleaseKernelsOp, tile::LoadOperandOp, tile::MergeWarpsOp, tile::CopyBulkOp,
+            tile::StorePanelsOp, tile::StoreBulkOp, tile::WorkDrawOp, tile::WorkTakeOp, tile::MmaCommitOp,
+            tile::MmaWaitOp>([](Operation *) { return success(); })
       .Case([](scf::ForOp loop) -> LogicalResult {
         if (loop.getUnsignedCmp())
           return loop.emitOpError("compares unsigned, which has no CUDA C++ form");

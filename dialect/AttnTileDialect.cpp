@@ -186,8 +186,7 @@ LogicalResult FragmentType::verify(function_ref<InFlightDiagnostic()> emitError,
                        << (isOperand   ? "f16 or bf16"
                            : isColumns ? "at most 32 bits"
                                        : "f32")
-                       << ", got ["
-                       << shape << "] of " << elementType << " [TF1]";
+                       << ", got [" << shape << "] of " << elementType << " [TF1]";
   bool isValid = warps.size() == 2 && warps[0] >= 1 && warps[1] >= 1 && (!isOperand || warps[1] == 1);
   if (isValid && rank > 0 && !isColumns)
     isValid = shape[0] >= 1 && shape[0] % (16 * warps[0]) == 0;

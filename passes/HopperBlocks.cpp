@@ -106,16 +106,26 @@ Value HopperForwardKernel::nextFull(const VisitedBlocks &blocks, Value from) {
   return position;
 }
 
-void HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_ref<Value(Value, Value)> first,
-                                       function_ref<Value(Value, bool, Value)> body,
-                                       function_ref<void(Value)> full, function_ref<void(Value)> last) {
+Value HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_ref<Value(Value, Value)> first,
+                                        function_ref<Value(Value, bool, Value)> body,
+                                        function_ref<void(Value)> full, function_ref<Value(Value)> last,
+                                        function_ref<Value()> none) {
   Value zero = index(0), step = index(blockN());
   Value firstMasked = named(nextMasked(blocks, zero), "first_masked");
   Value startsMasked = named(isLess(firstMasked, kvEnd), "starts_masked");
   Value begin = firstMasked;
   if (blocks.hasFull)
     begin = named(arith::SelectOp::create(b, startsMasked, firstMasked, blocks.firstFull), "kv_first");
-  ifThen(isLess(begin, kvEnd), [&] {
+  SmallVector<Type> results(none ? 1 : 0, b.getIndexType());
+  auto isVisited = scf::IfOp::create(b, results, isLess(begin, kvEnd), /*withElseRegion=*/bool(none));
+  OpBuilder::InsertionGuard guard(b);
+  auto fill = [&](Block *block, function_ref<Value()> body) {
+    b.setInsertionPointToStart(block);
+    Value result = body();
+    if (none)
+      scf::YieldOp::create(b, result);
+  };
+  fill(isVisited.thenBlock(), [&] {
     Value second = named(add(begin, step), "kv_second"), kvMasked, kvFull;
     auto findMasked = [&] { kvMasked = named(nextMasked(blocks, second), "kv_masked"); };
     auto findFull = [&] {
@@ -174,6 +184,10 @@ void HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_ref
       full(kvFull);
       carried = loop(kvFull, /*isMasked=*/false, carried);
     }
-    last(carried);
+    return last(carried);
   });
+  if (!none)
+    return {};
+  fill(isVisited.elseBlock(), none);
+  return isVisited.getResult(0);
 }

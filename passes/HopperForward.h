@@ -61,7 +61,7 @@ private:
   void consume();
   void store();
   enum class Role { producer, consumer, storer };
-  void forEachTile(Role role, llvm::function_ref<void()> body);
+  void forEachTile(Role role, llvm::function_ref<mlir::Value()> body);
   void decodeTile(mlir::Value work);
   /// What digits are taken by; `divisor` is null where the number is a constant, or registers are short.
   struct Base {
@@ -83,11 +83,14 @@ private:
   mlir::Value nextFull(const VisitedBlocks &blocks, mlir::Value from);
   /// Runs `first` for the first visited block, if there is one, `body` for all others, in order, and `last`
   /// after them. `carried`, what `first` returns, and then what `body` does, is given to the next.
-  /// `full` comes before the full blocks, with the first of them.
-  void forEachBlock(const VisitedBlocks &blocks,
-                    llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> first,
-                    llvm::function_ref<mlir::Value(mlir::Value, bool, mlir::Value)> body,
-                    llvm::function_ref<void(mlir::Value)> full, llvm::function_ref<void(mlir::Value)> last);
+  /// `full` comes before the full blocks, with the first of them. Where `none` is given, which then comes in
+  /// their place if no block is visited, the result is an index that it or `last` returns.
+  mlir::Value forEachBlock(const VisitedBlocks &blocks,
+                           llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> first,
+                           llvm::function_ref<mlir::Value(mlir::Value, bool, mlir::Value)> body,
+                           llvm::function_ref<void(mlir::Value)> full,
+                           llvm::function_ref<mlir::Value(mlir::Value)> last,
+                           llvm::function_ref<mlir::Value()> none = {});
 
   void load(mlir::Value map, mlir::Value pipeline, mlir::Value head, mlir::Value row, llvm::StringRef slot);
   static tile::PanelsType getTileType(mlir::Value pipeline) {

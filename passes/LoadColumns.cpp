@@ -22,8 +22,8 @@ namespace attn {
 #include "passes/Passes.h.inc"
 } // namespace attn
 
-/// What the last index of `load` adds to the column of an element of `over`, if that and the other indices are
-/// the same for all elements.
+/// What the last index of `load` adds to the column of an element of `over`, if that and the other indices
+/// are the same for all elements.
 static Value getFirstPosition(memref::LoadOp load, Operation *over) {
   auto isInside = [&](Value value) { return over->isAncestor(value.getParentBlock()->getParentOp()); };
   if (load.getIndices().empty() || llvm::any_of(load.getIndices().drop_back(), isInside))
@@ -77,7 +77,9 @@ struct LoadColumnsPass : attn::impl::LoadColumnsPassBase<LoadColumnsPass> {
     if (!first || !isOnlyRead(load.getMemRef()) || !element.isIntOrFloat() ||
         element.getIntOrFloatBitWidth() > 32)
       return;
-    auto isAccumulator = [](Type type) { return cast<FragmentType>(type).getLayout() == Layout::accumulator; };
+    auto isAccumulator = [](Type type) {
+      return cast<FragmentType>(type).getLayout() == Layout::accumulator;
+    };
     auto whole = cast<FragmentType>(*llvm::find_if(over->getOperandTypes(), isAccumulator));
     SmallVector<Value> indices(load.getIndices());
     indices.back() = first;

@@ -75,8 +75,8 @@ struct RowVector {
   }
 };
 
-/// One value a column of a Fragment with the same N and columns of warps: element r of column tile j is column
-/// 2t + r of that tile. Lanes of the same t, and the warps of a column, hold the same values.
+/// One value a column of a Fragment with the same N and columns of warps: element r of column tile j is
+/// column 2t + r of that tile. Lanes of the same t, and the warps of a column, hold the same values.
 template <typename T, int N, int WarpsN = 1>
 struct ColumnVector {
   using Element = T;

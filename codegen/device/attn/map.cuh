@@ -28,7 +28,8 @@ struct MappedShape<RowVector<T, M, WarpsM, WarpsN>> {
   static constexpr bool kHasColumns = false;
 };
 
-/// What a map's function gets of an operand: a reference to the element there, or to that of its row or column.
+/// What a map's function gets of an operand: a reference to the element there, or to that of its row or
+/// column.
 template <typename T, int M, int N, int WarpsM, int WarpsN>
 __device__ __forceinline__ T &mapped_element(Fragment<T, M, N, WarpsM, WarpsN> &fragment, int i, int j,
                                              int e) {

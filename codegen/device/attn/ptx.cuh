@@ -29,9 +29,9 @@ __device__ __forceinline__ uint32 opaque(uint32 value) {
   return value;
 }
 
-/// An element of global memory, of 1, 2 or 4 bytes, that nobody writes meanwhile; here and not where it is used.
-/// As C++ the loads of both branches of a condition would become loads of selected addresses. PTX ISA 9.7.9.8
-/// (ld).
+/// An element of global memory, of 1, 2 or 4 bytes, that nobody writes meanwhile; here and not where it is
+/// used. As C++ the loads of both branches of a condition would become loads of selected addresses. PTX
+/// ISA 9.7.9.8 (ld).
 template <typename T>
 __device__ __forceinline__ T load_global(const T *global) {
   static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4, "ld.global of 8 to 32 bits");

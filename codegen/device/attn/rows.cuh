@@ -49,7 +49,8 @@ __device__ __forceinline__ void load_rows(RowVector<float, M, WarpsM, WarpsN> &v
 }
 
 /// Loads the elements from a position on, one a column. As load() does, it reads some other element where a
-/// position is outside. Nearly always all of them are inside, and each is one instruction with a constant offset.
+/// position is outside. Nearly always all of them are inside, and each is one instruction with a constant
+/// offset.
 template <typename T, int N, int WarpsN, int Rank, typename... Indices>
 __device__ __forceinline__ void load_columns(ColumnVector<T, N, WarpsN> &vector,
                                              const Tensor<const T, Rank> &tensor, Indices... indices) {
