@@ -333,6 +333,27 @@ def LoadColumnsPass : Pass<"attn-tile-load-columns", "::mlir::gpu::GPUModuleOp">
   let dependentDialects = ["::attn::tile::AttnTileDialect"];
 }
 
+def RelativeColumnsPass : Pass<"attn-tile-relative-columns", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "Compare columns with constants where positions of keys are compared with something of the row";
+  let description = [{
+    Where an `attn_tile.map` of the consumers of a kernel with roles uses its column only to compare the position of the key,
+    it becomes `relative`: the column is then a constant in the emitted code, and what it is compared with is computed once a
+    row. A comparison of a position with something that is the same for a row, or of the distance between the positions of
+    query and key with a constant, has such a form: a causal mask takes two instructions an element, a window three; nothing
+    overflows, since positions are not negative and have room above them.
+
+    ```mlir
+    attn_tile.map outs(%scores : …) {
+    ^bb0(%row: index, %column: index, %s: f32):
+      %q_idx = arith.addi %q_begin, %row overflow<nsw> : index
+      %kv_idx = arith.addi %kv_begin, %column overflow<nsw> : index
+      %keep = arith.cmpi sle, %kv_idx, %q_idx : index     // becomes: %column <= max(%q_idx, -1) - %first_key
+      ...
+    ```
+  }];
+  let dependentDialects = ["::attn::tile::AttnTileDialect", "::mlir::arith::ArithDialect"];
+}
+
 def LowerDeltaPass : Pass<"attn-lower-delta", "::mlir::ModuleOp"> {
   let summary = "Lower attn.delta to linalg for the CPU";
   let description = [{

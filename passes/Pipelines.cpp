@@ -160,6 +160,7 @@ void attn::buildCudaPipeline(OpPassManager &pm, const CudaPipelineOptions &optio
   pm.addNestedPass<gpu::GPUModuleOp>(createHoistInvariantsPass());
   pm.addPass(createCSEPass());
   pm.addNestedPass<gpu::GPUModuleOp>(createLoadColumnsPass());
+  pm.addNestedPass<gpu::GPUModuleOp>(createRelativeColumnsPass());
   addBufferization(pm);
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
