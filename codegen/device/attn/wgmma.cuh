@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A warpgroup multiplies 64 rows by N columns while it goes on (PTX ISA 9.7.15, "Asynchronous warpgroup level
-// matrix multiply-accumulate instructions"). ptxas moves other uses of the accumulators across these
-// instructions unless each is held in its register on both sides: hold().
+// matrix multiply-accumulate instructions"). The compiler moves other uses of the registers across these
+// instructions, unless those before are operands of the statement that has the fence, and each register is
+// held after the wait: hold().
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,8 +18,6 @@
 
 namespace attn {
 
-/// Orders the registers of a product that other instructions wrote before it.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit_group() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
@@ -28,13 +27,28 @@ __device__ __forceinline__ void wgmma_wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
 
-/// D += A B (or D = A B, where `accumulates` is false) for one k step of 16: d holds the 64 x N accumulator,
-/// a and b are the lower halves of descriptors; b_rows says that B is stored with its inner dimension along
-/// the rows.
-template <int N>
+/// D += A B (or D = A B, where `accumulates` is false) for `Steps` k steps of 16, 1 or 4, in one statement.
+/// All of them have the whole accumulator as operands, and that is what a product takes to compile. Where it
+/// `fences`, what other instructions wrote to the registers before is ordered first. d holds the 64 x N
+/// accumulator; b is the lower half of a descriptor for the first step, and so is a where A is in shared
+/// memory. Steps along columns stay in their panel.
+template <int N, int Steps>
 struct Wgmma;
 
-// The operands of the instruction: registers 8 g to 8 g + 7 of the accumulator, and their names.
+/// What the instruction calls T. Text as an operand ("C") needs NVRTC 12.5.
+template <typename T>
+struct WgmmaType;
+template <>
+struct WgmmaType<bf16> {
+  static constexpr char kName[] = "bf16";
+};
+template <>
+struct WgmmaType<f16> {
+  static constexpr char kName[] = "f16";
+};
+
+// The operands of the instruction: registers 8 g to 8 g + 7 of the accumulator, and their names; the names of
+// operands 4 r to 4 r + 3, registers of A.
 #define ATTN_D0                                                                                              \
   "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),   \
       "+f"(d[1][3])
@@ -99,6 +113,40 @@ struct Wgmma;
 #define ATTN_N13 "%104, %105, %106, %107, %108, %109, %110, %111"
 #define ATTN_N14 "%112, %113, %114, %115, %116, %117, %118, %119"
 #define ATTN_N15 "%120, %121, %122, %123, %124, %125, %126, %127"
+#define ATTN_R3 "{%12, %13, %14, %15}"
+#define ATTN_R4 "{%16, %17, %18, %19}"
+#define ATTN_R5 "{%20, %21, %22, %23}"
+#define ATTN_R6 "{%24, %25, %26, %27}"
+#define ATTN_R7 "{%28, %29, %30, %31}"
+#define ATTN_R8 "{%32, %33, %34, %35}"
+#define ATTN_R9 "{%36, %37, %38, %39}"
+#define ATTN_R10 "{%40, %41, %42, %43}"
+#define ATTN_R11 "{%44, %45, %46, %47}"
+#define ATTN_R12 "{%48, %49, %50, %51}"
+#define ATTN_R13 "{%52, %53, %54, %55}"
+#define ATTN_R14 "{%56, %57, %58, %59}"
+#define ATTN_R15 "{%60, %61, %62, %63}"
+#define ATTN_R16 "{%64, %65, %66, %67}"
+#define ATTN_R17 "{%68, %69, %70, %71}"
+#define ATTN_R18 "{%72, %73, %74, %75}"
+#define ATTN_R19 "{%76, %77, %78, %79}"
+#define ATTN_R20 "{%80, %81, %82, %83}"
+#define ATTN_R21 "{%84, %85, %86, %87}"
+#define ATTN_R22 "{%88, %89, %90, %91}"
+#define ATTN_R23 "{%92, %93, %94, %95}"
+#define ATTN_R24 "{%96, %97, %98, %99}"
+#define ATTN_R25 "{%100, %101, %102, %103}"
+#define ATTN_R26 "{%104, %105, %106, %107}"
+#define ATTN_R27 "{%108, %109, %110, %111}"
+#define ATTN_R28 "{%112, %113, %114, %115}"
+#define ATTN_R29 "{%116, %117, %118, %119}"
+#define ATTN_R30 "{%120, %121, %122, %123}"
+#define ATTN_R31 "{%124, %125, %126, %127}"
+#define ATTN_R32 "{%128, %129, %130, %131}"
+#define ATTN_R33 "{%132, %133, %134, %135}"
+#define ATTN_R34 "{%136, %137, %138, %139}"
+#define ATTN_R35 "{%140, %141, %142, %143}"
+#define ATTN_R36 "{%144, %145, %146, %147}"
 #define ATTN_DS1 ATTN_D0
 #define ATTN_NS1 ATTN_N0
 #define ATTN_DS2 ATTN_DS1, ATTN_D1
@@ -132,70 +180,89 @@ struct Wgmma;
 #define ATTN_DS16 ATTN_DS15, ATTN_D15
 #define ATTN_NS16 ATTN_NS15 ", " ATTN_N15
 
-// wgmma of N columns; GROUPS of 8 accumulators, and the names of the operands after them.
-#define ATTN_WGMMA(N, GROUPS, TYPE, A, ...)                                                                  \
-  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" ATTN_NS##GROUPS                       \
-      "}, " A ", db, p, " __VA_ARGS__ ";\n}"
-#define ATTN_DEFINE_WGMMA(N, GROUPS, P0, P1, P2, P3, P4, P5, P6, P7)                                         \
+// A step of N columns, GROUPS of 8 accumulators; STEP is to be added to descriptors, ADDS is a predicate.
+#define ATTN_STEP(N, GROUPS, A, B, TYPE, STEP, ADDS, MODIFIERS)                                              \
+  "add.u32 t, " B ", " STEP ";\nmov.b64 db, {t, upper};\nwgmma.mma_async.sync.aligned.m64n" #N               \
+  "k16.f32." TYPE "." TYPE " {" ATTN_NS##GROUPS "}, " A ", db, " ADDS ", 1, 1, " MODIFIERS ";\n"
+#define ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, STEP, ADDS)                                                  \
+  "add.u32 t, " A ", " STEP                                                                                  \
+  ";\nmov.b64 da, {t, upper};\n" ATTN_STEP(N, GROUPS, "da", B, TYPE, STEP, ADDS, "0, 0")
+#define ATTN_REGISTERS_STEP(N, GROUPS, R, B, TYPE, STEP, ADDS)                                               \
+  ATTN_STEP(N, GROUPS, ATTN_R##R, B, TYPE, STEP, ADDS, "1")
+#define ATTN_REGISTERS(STEP) "r"(a[STEP][0]), "r"(a[STEP][1]), "r"(a[STEP][2]), "r"(a[STEP][3])
+// STEPS, and the operands of A.
+#define ATTN_STATEMENT(GROUPS, ADDS, FENCES, STEPS, ...)                                                     \
+  asm volatile("{\n.reg .pred p;\n.reg .b32 t, upper;\n.reg .b64 da, db;\nsetp.ne.b32 p, " FENCES            \
+               ", 0;\n@p wgmma.fence.sync.aligned;\nsetp.ne.b32 p, " ADDS                                    \
+               ", 0;\nmov.b32 upper, 0x40000040;\n" STEPS "}"                                                \
+               : ATTN_DS##GROUPS                                                                             \
+               : "r"(b), "r"(int(accumulates)), "r"(int(fences)), "C"(WgmmaType<T>::kName), __VA_ARGS__      \
+               : "memory")
+static_assert(kUpperDescriptor == 0x40000040 && PanelTile<bf16, 64, 64>::column_step(1) == 2 &&
+                  PanelTile<bf16, 64, 64>::row_step(1) == 128,
+              "the texts here have these numbers");
+#define ATTN_DEFINE_WGMMA(N, GROUPS, B, ADDS, FENCES, TYPE, A, R0, R1, R2, R3)                               \
   template <>                                                                                                \
-  struct Wgmma<N> {                                                                                          \
-    template <typename T, bool BRows>                                                                        \
+  struct Wgmma<N, 1> {                                                                                       \
+    template <typename T>                                                                                    \
     __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], uint32 a, uint32 b,                \
-                                                    bool accumulates) {                                      \
-      if constexpr (is_same<T, bf16>)                                                                        \
-        asm volatile(ATTN_DESCRIBED(P0, P1, P2, P4) ATTN_WGMMA(N, GROUPS, "bf16", "da", "1, 1, 0, " P3)      \
-                     : ATTN_DS##GROUPS                                                                       \
-                     : "r"(a), "r"(b), "r"(int(accumulates)), "n"(int(BRows)), "r"(kUpperDescriptor));       \
-      else                                                                                                   \
-        asm volatile(ATTN_DESCRIBED(P0, P1, P2, P4) ATTN_WGMMA(N, GROUPS, "f16", "da", "1, 1, 0, " P3)       \
-                     : ATTN_DS##GROUPS                                                                       \
-                     : "r"(a), "r"(b), "r"(int(accumulates)), "n"(int(BRows)), "r"(kUpperDescriptor));       \
+                                                    bool accumulates, bool fences) {                         \
+      ATTN_STATEMENT(GROUPS, ADDS, FENCES, ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "0", "p"), "r"(a));       \
     }                                                                                                        \
-    template <typename T, bool BRows>                                                                        \
-    __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], const uint32 (&a)[4], uint32 b,    \
-                                                    bool accumulates) {                                      \
-      if constexpr (is_same<T, bf16>)                                                                        \
-        asm volatile(ATTN_DESCRIBED_B(P4, P5, P7)                                                            \
-                         ATTN_WGMMA(N, GROUPS, "bf16", "{" P0 ", " P1 ", " P2 ", " P3 "}", "1, 1, " P6)      \
-                     : ATTN_DS##GROUPS                                                                       \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(int(accumulates)),            \
-                       "n"(int(BRows)), "r"(kUpperDescriptor));                                              \
-      else                                                                                                   \
-        asm volatile(ATTN_DESCRIBED_B(P4, P5, P7)                                                            \
-                         ATTN_WGMMA(N, GROUPS, "f16", "{" P0 ", " P1 ", " P2 ", " P3 "}", "1, 1, " P6)       \
-                     : ATTN_DS##GROUPS                                                                       \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(int(accumulates)),            \
-                       "n"(int(BRows)), "r"(kUpperDescriptor));                                              \
+    template <typename T>                                                                                    \
+    __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], const uint32 (*a)[4], uint32 b,    \
+                                                    bool accumulates, bool fences) {                         \
+      ATTN_STATEMENT(GROUPS, ADDS, FENCES, ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p"),            \
+                     ATTN_REGISTERS(0));                                                                     \
+    }                                                                                                        \
+  };                                                                                                         \
+  template <>                                                                                                \
+  struct Wgmma<N, 4> {                                                                                       \
+    template <typename T>                                                                                    \
+    __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], uint32 a, uint32 b,                \
+                                                    bool accumulates, bool fences) {                         \
+      ATTN_STATEMENT(GROUPS, ADDS, FENCES,                                                                   \
+                     ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "0", "p")                                       \
+                         ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "2", "1")                                   \
+                             ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "4", "1")                               \
+                                 ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "6", "1"),                          \
+                     "r"(a));                                                                                \
+    }                                                                                                        \
+    template <typename T>                                                                                    \
+    __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], const uint32 (*a)[4], uint32 b,    \
+                                                    bool accumulates, bool fences) {                         \
+      ATTN_STATEMENT(GROUPS, ADDS, FENCES,                                                                   \
+                     ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p")                                   \
+                         ATTN_REGISTERS_STEP(N, GROUPS, R1, B, TYPE, "128", "1")                             \
+                             ATTN_REGISTERS_STEP(N, GROUPS, R2, B, TYPE, "256", "1")                         \
+                                 ATTN_REGISTERS_STEP(N, GROUPS, R3, B, TYPE, "384", "1"),                    \
+                     ATTN_REGISTERS(0), ATTN_REGISTERS(1), ATTN_REGISTERS(2), ATTN_REGISTERS(3));            \
     }                                                                                                        \
   }
-// Descriptors of 64 bits from their halves, and the predicate that says whether D is added to.
-#define ATTN_DESCRIBED(A, B, ACCUMULATES, UPPER)                                                             \
-  "{\n.reg .pred p;\n.reg .b64 da, db;\nsetp.ne.b32 p, " ACCUMULATES ", 0;\nmov.b64 da, {" A ", " UPPER      \
-  "};\nmov.b64 db, {" B ", " UPPER "};\n"
-#define ATTN_DESCRIBED_B(B, ACCUMULATES, UPPER)                                                              \
-  "{\n.reg .pred p;\n.reg .b64 db;\nsetp.ne.b32 p, " ACCUMULATES ", 0;\nmov.b64 db, {" B ", " UPPER "};\n"
 
-ATTN_DEFINE_WGMMA(16, 1, "%8", "%9", "%10", "%11", "%12", "%13", "%14", "%15");
-ATTN_DEFINE_WGMMA(32, 2, "%16", "%17", "%18", "%19", "%20", "%21", "%22", "%23");
-ATTN_DEFINE_WGMMA(48, 3, "%24", "%25", "%26", "%27", "%28", "%29", "%30", "%31");
-ATTN_DEFINE_WGMMA(64, 4, "%32", "%33", "%34", "%35", "%36", "%37", "%38", "%39");
-ATTN_DEFINE_WGMMA(80, 5, "%40", "%41", "%42", "%43", "%44", "%45", "%46", "%47");
-ATTN_DEFINE_WGMMA(96, 6, "%48", "%49", "%50", "%51", "%52", "%53", "%54", "%55");
-ATTN_DEFINE_WGMMA(112, 7, "%56", "%57", "%58", "%59", "%60", "%61", "%62", "%63");
-ATTN_DEFINE_WGMMA(128, 8, "%64", "%65", "%66", "%67", "%68", "%69", "%70", "%71");
-ATTN_DEFINE_WGMMA(144, 9, "%72", "%73", "%74", "%75", "%76", "%77", "%78", "%79");
-ATTN_DEFINE_WGMMA(160, 10, "%80", "%81", "%82", "%83", "%84", "%85", "%86", "%87");
-ATTN_DEFINE_WGMMA(176, 11, "%88", "%89", "%90", "%91", "%92", "%93", "%94", "%95");
-ATTN_DEFINE_WGMMA(192, 12, "%96", "%97", "%98", "%99", "%100", "%101", "%102", "%103");
-ATTN_DEFINE_WGMMA(208, 13, "%104", "%105", "%106", "%107", "%108", "%109", "%110", "%111");
-ATTN_DEFINE_WGMMA(224, 14, "%112", "%113", "%114", "%115", "%116", "%117", "%118", "%119");
-ATTN_DEFINE_WGMMA(240, 15, "%120", "%121", "%122", "%123", "%124", "%125", "%126", "%127");
-ATTN_DEFINE_WGMMA(256, 16, "%128", "%129", "%130", "%131", "%132", "%133", "%134", "%135");
+ATTN_DEFINE_WGMMA(16, 1, "%8", "%9", "%10", "%11", "%12", 3, 4, 5, 6);
+ATTN_DEFINE_WGMMA(32, 2, "%16", "%17", "%18", "%19", "%20", 5, 6, 7, 8);
+ATTN_DEFINE_WGMMA(48, 3, "%24", "%25", "%26", "%27", "%28", 7, 8, 9, 10);
+ATTN_DEFINE_WGMMA(64, 4, "%32", "%33", "%34", "%35", "%36", 9, 10, 11, 12);
+ATTN_DEFINE_WGMMA(80, 5, "%40", "%41", "%42", "%43", "%44", 11, 12, 13, 14);
+ATTN_DEFINE_WGMMA(96, 6, "%48", "%49", "%50", "%51", "%52", 13, 14, 15, 16);
+ATTN_DEFINE_WGMMA(112, 7, "%56", "%57", "%58", "%59", "%60", 15, 16, 17, 18);
+ATTN_DEFINE_WGMMA(128, 8, "%64", "%65", "%66", "%67", "%68", 17, 18, 19, 20);
+ATTN_DEFINE_WGMMA(144, 9, "%72", "%73", "%74", "%75", "%76", 19, 20, 21, 22);
+ATTN_DEFINE_WGMMA(160, 10, "%80", "%81", "%82", "%83", "%84", 21, 22, 23, 24);
+ATTN_DEFINE_WGMMA(176, 11, "%88", "%89", "%90", "%91", "%92", 23, 24, 25, 26);
+ATTN_DEFINE_WGMMA(192, 12, "%96", "%97", "%98", "%99", "%100", 25, 26, 27, 28);
+ATTN_DEFINE_WGMMA(208, 13, "%104", "%105", "%106", "%107", "%108", 27, 28, 29, 30);
+ATTN_DEFINE_WGMMA(224, 14, "%112", "%113", "%114", "%115", "%116", 29, 30, 31, 32);
+ATTN_DEFINE_WGMMA(240, 15, "%120", "%121", "%122", "%123", "%124", 31, 32, 33, 34);
+ATTN_DEFINE_WGMMA(256, 16, "%128", "%129", "%130", "%131", "%132", 33, 34, 35, 36);
 
 #undef ATTN_DEFINE_WGMMA
-#undef ATTN_WGMMA
-#undef ATTN_DESCRIBED
-#undef ATTN_DESCRIBED_B
+#undef ATTN_STATEMENT
+#undef ATTN_REGISTERS
+#undef ATTN_REGISTERS_STEP
+#undef ATTN_SHARED_STEP
+#undef ATTN_STEP
 #undef ATTN_D0
 #undef ATTN_N0
 #undef ATTN_D1
@@ -260,6 +327,40 @@ ATTN_DEFINE_WGMMA(256, 16, "%128", "%129", "%130", "%131", "%132", "%133", "%134
 #undef ATTN_NS15
 #undef ATTN_DS16
 #undef ATTN_NS16
+#undef ATTN_R3
+#undef ATTN_R4
+#undef ATTN_R5
+#undef ATTN_R6
+#undef ATTN_R7
+#undef ATTN_R8
+#undef ATTN_R9
+#undef ATTN_R10
+#undef ATTN_R11
+#undef ATTN_R12
+#undef ATTN_R13
+#undef ATTN_R14
+#undef ATTN_R15
+#undef ATTN_R16
+#undef ATTN_R17
+#undef ATTN_R18
+#undef ATTN_R19
+#undef ATTN_R20
+#undef ATTN_R21
+#undef ATTN_R22
+#undef ATTN_R23
+#undef ATTN_R24
+#undef ATTN_R25
+#undef ATTN_R26
+#undef ATTN_R27
+#undef ATTN_R28
+#undef ATTN_R29
+#undef ATTN_R30
+#undef ATTN_R31
+#undef ATTN_R32
+#undef ATTN_R33
+#undef ATTN_R34
+#undef ATTN_R35
+#undef ATTN_R36
 
 /// Keeps the compiler from moving uses of the registers across.
 template <typename T, int M, int N, int WarpsM>
@@ -289,13 +390,14 @@ template <bool Overwrite, typename T, int M, int N, int K, int WarpsM>
 __device__ __forceinline__ void mma_async(Fragment<float, M, N, WarpsM, 1> &acc, const PanelTile<T, M, K> &a,
                                           const Transposed<PanelTile<T, N, K>> &b) {
   const uint32 a_first = a.column_descriptor(64 * warpgroup_index()), b_first = b.tile.column_descriptor(0);
-  hold(acc);
-  wgmma_fence();
 #pragma unroll
-  for (int k = 0; k < K / 16; ++k)
-    Wgmma<N>::template multiply<T, /*BRows*/ false>(acc.data[0], a_first + a.column_step(k),
-                                                    b_first + b.tile.column_step(k), !Overwrite || k > 0);
-  hold(acc);
+  for (int k = 0; k < K / 64 * 4; k += 4)
+    Wgmma<N, 4>::template multiply<T>(acc.data[0], a_first + a.column_step(k),
+                                      b_first + b.tile.column_step(k), !Overwrite || k > 0, k == 0);
+#pragma unroll
+  for (int k = K / 64 * 4; k < K / 16; ++k)
+    Wgmma<N, 1>::template multiply<T>(acc.data[0], a_first + a.column_step(k),
+                                      b_first + b.tile.column_step(k), !Overwrite || k > 0, k == 0);
 }
 
 /// Starts acc += a b (Overwrite: acc = a b), a in registers.
@@ -303,14 +405,14 @@ template <bool Overwrite, typename T, int M, int N, int K, int WarpsM>
 __device__ __forceinline__ void mma_async(Fragment<float, M, N, WarpsM, 1> &acc, Operand<T, M, K, WarpsM> &a,
                                           const PanelTile<T, K, N> &b) {
   const uint32 b_first = b.row_descriptor();
-  hold(acc);
-  hold(a);
-  wgmma_fence();
 #pragma unroll
-  for (int k = 0; k < K / 16; ++k)
-    Wgmma<N>::template multiply<T, /*BRows*/ true>(acc.data[0], a.data[0][k], b_first + b.row_step(k),
-                                                   !Overwrite || k > 0);
-  hold(acc);
+  for (int k = 0; k < K / 64 * 4; k += 4)
+    Wgmma<N, 4>::template multiply<T>(acc.data[0], a.data[0] + k, b_first + b.row_step(k),
+                                      !Overwrite || k > 0, k == 0);
+#pragma unroll
+  for (int k = K / 64 * 4; k < K / 16; ++k)
+    Wgmma<N, 1>::template multiply<T>(acc.data[0], a.data[0] + k, b_first + b.row_step(k),
+                                      !Overwrite || k > 0, k == 0);
 }
 
 /// Closes a group of products.
