@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace fs = std::filesystem;
 
@@ -33,9 +34,10 @@ public:
   FileDescriptor &operator=(const FileDescriptor &) = delete;
   ~FileDescriptor() {
     if (fd >= 0)
-      close(fd);
+      ::close(fd);
   }
   operator int() const { return fd; }
+  int close() { return ::close(std::exchange(fd, -1)); }
 
 private:
   int fd;
@@ -76,7 +78,8 @@ size_t countFiles(int directory) {
   return count;
 }
 
-/// Creates and makes durable.
+/// Does not wait until the file is on the disk, which takes milliseconds: checksums show what a power failure
+/// has left, and it is built again.
 Status writeFile(const std::string &path, const std::string &contents) {
   FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (fd < 0)
@@ -90,15 +93,7 @@ Status writeFile(const std::string &path, const std::string &contents) {
     done += count;
   }
   // Space that was promised may be missing only now, on a network.
-  if (fsync(fd))
-    return failure("write", path);
-  return {};
-}
-
-Status syncDirectory(const std::string &path) {
-  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems cannot sync a folder; they have no better promise to give.
-  if (fd < 0 || (fsync(fd) && errno != EINVAL))
+  if (fd.close())
     return failure("write", path);
   return {};
 }
@@ -193,14 +188,12 @@ Status DiskStore::publish(const std::string &kind, const std::string &key, Entry
         return status;
     if (Status status = writeFile(*staging + "/" + checksumsName, formatChecksums(files)); !status.ok())
       return status;
-    if (Status status = syncDirectory(*staging); !status.ok())
-      return status;
     std::string path = getPath(kind, key);
     // A rename onto an entry fails, since that is not empty. Then it is another process's, as good as this
     // one, or damaged, and loading removes it.
     for (int attempt = 0; attempt < 3; ++attempt) {
       if (!rename(staging->c_str(), path.c_str()))
-        return syncDirectory(directory + "/" + kind);
+        return {};
       if (errno != EEXIST && errno != ENOTEMPTY)
         return failure("rename to", path);
       if (std::optional<EntryFiles> others = load(kind, key)) {

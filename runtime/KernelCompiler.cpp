@@ -13,6 +13,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 namespace fs = std::filesystem;
 
@@ -52,7 +53,13 @@ StatusOr<LaunchPlan> KernelCompiler::getPlan(PlanKeyParts parts,
   parts.buildId = options.buildId;
   StatusOr<KernelCache::Entry> entry =
       options.cache->getOrBuild(KernelCache::Kind::Plan, makePlanKey(parts), [&]() -> StatusOr<EntryFiles> {
+        // The kernels of a new plan are new, and NVRTC opens while passes run.
+        std::thread opening([&] {
+          if (!options.disableJit)
+            (void)getNvrtc();
+        });
         StatusOr<LaunchPlan> plan = lower();
+        opening.join();
         if (!plan.ok())
           return plan.getStatus();
         return EntryFiles{{"plan.json", toJson(*plan)}};

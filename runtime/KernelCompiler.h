@@ -52,8 +52,8 @@ struct CompiledModule {
   CompileReport getReport() const { return parseCompileLog(getLog()); }
 };
 
-/// Any number of threads may use it at once. NVRTC, whose library takes 14 ms to open, is opened for the
-/// first source that is in no cache.
+/// Any number of threads may use it at once. NVRTC is opened for the first plan or source that is in no
+/// cache: its library takes 14 ms to open, or 0.1 s the first time on a machine.
 class KernelCompiler {
 public:
   explicit KernelCompiler(KernelCompilerOptions options);
