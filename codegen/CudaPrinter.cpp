@@ -54,6 +54,9 @@ CudaExpr FunctionPrinter::getInlineExpr(Operation *op) {
       .Case([&](gpu::ThreadIdOp id) { return builtin("threadIdx", id.getDimension()); })
       .Case([&](gpu::GridDimOp id) { return builtin("gridDim", id.getDimension()); })
       .Case([&](gpu::BlockDimOp id) { return builtin("blockDim", id.getDimension()); })
+      .Case([&](tile::FirstColumnOp first) {
+        return CudaExpr{"first_column(" + getText(first.getFragment()) + ")"};
+      })
       .Default([&](Operation *scalar) {
         FailureOr<CudaExpr> expr =
             buildExpr(scalar, llvm::map_to_vector(scalar->getOperands(),

@@ -215,10 +215,6 @@ bool FunctionPrinter::printTileOp(Operation *op) {
         printAny(any);
         return true;
       })
-      .Case([&](tile::FirstColumnOp first) {
-        printVariable(first.getColumn(), {"first_column(" + getText(first.getFragment()) + ")"});
-        return true;
-      })
       .Case([&](tile::ConvertOp convert) {
         os << getText(convert.getTarget()) << " = convert<"
            << getScalarType(convert.getTarget().getType().getElementType()) << ">("

@@ -48,33 +48,6 @@ __device__ __forceinline__ void load_rows(RowVector<float, M, WarpsM, WarpsN> &v
     }
 }
 
-/// Loads the elements from a position on, one a column. As load() does, it reads some other element where a
-/// position is outside. Nearly always all of them are inside, and each is one instruction with a constant
-/// offset.
-template <typename T, int N, int WarpsN, int Rank, typename... Indices>
-__device__ __forceinline__ void load_columns(ColumnVector<T, N, WarpsN> &vector,
-                                             const Tensor<const T, Rank> &tensor, Indices... indices) {
-  static_assert(sizeof...(Indices) == Rank, "an index for each dimension");
-  int positions[] = {indices...};
-  const int begin = positions[Rank - 1], first_column = vector.first_column(opaque(threadIdx.x));
-  if (contains(tensor, indices...) && tensor.size(Rank - 1) - begin >= N) {
-    const T *columns = tensor.at(indices...) + first_column;
-#pragma unroll
-    for (int j = 0; j < vector.kColumnTiles; ++j)
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-        vector.data[j][r] = load_global(columns + vector.column_offset(j, r));
-  } else {
-#pragma unroll
-    for (int j = 0; j < vector.kColumnTiles; ++j)
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        positions[Rank - 1] = begin + first_column + vector.column_offset(j, r);
-        vector.data[j][r] = load_at(tensor, positions);
-      }
-  }
-}
-
 /// Writes the rows below valid_rows, `stride` elements apart or PackedRows.
 template <int M, int WarpsM, int WarpsN, typename Stride>
 __device__ __forceinline__ void store_rows(float *global, Stride stride, int valid_rows,

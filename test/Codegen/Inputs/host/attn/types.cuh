@@ -45,6 +45,7 @@ struct Tensor {
   T *data;
   int64 strides[Rank];
   int sizes[Rank];
+  int size(int dimension) const { return sizes[dimension]; }
   template <typename... Indices>
   T *at(Indices... indices) const {
     const int64 positions[] = {int64(indices)...};
