@@ -41,24 +41,34 @@ for mod in MODS:
     if case.has_lists:
         compile(case.lists_text())
 
+# Heads that share keys, and few queries: 16 of 4 heads a key head for 1000 keys.
+few = Case("full", False, 64, 1000, (8, 2), 16, 3)
+compile(few.text(has_lse=True))
+assert (few.batch, few.heads, few.kv_heads, few.queries) == (3, 8, 2, 16)
+assert few.kept_pairs() == 3 * 8 * 16 * 1000 and few.key_bytes() == 2 * 3 * 2 * 1000 * 64 * 2
 
-def cell(table, mod, direction, n, missing=(), **tflops):
+
+def cell(table, mod, direction, n, missing=(), heads=(16, 16), queries=0, **tflops):
     systems = {name: {"tflops": x, "ms": 1.0, "spread": 0.01} for name, x in tflops.items()}
     return {
         "table": table, "mod": mod, "pass": direction, "d": 128, "n": n, "systems": systems, "missing": dict(missing),
+        "batch": 1, "heads": heads[0], "kv_heads": heads[1], "queries": queries or n, "key_bytes": 3e9,
     }  # fmt: skip
 
 
 unsupported = {"cudnn": "RuntimeError: no kernel"}
 text = report.format_all(
     {
-        "machine": {"gpu": "G", "torch": "2", "cudnn": 9, "date": "today"},
+        "machine": {"gpu": "G", "torch": "2", "cudnn": 9, "date": "today", "copy": 4e12},
         "cells": [
             cell("plain", "full", "backward", 1024, attn=50.0, flash=100.0, cudnn=100.0),
             cell("plain", "full", "forward", 1024, attn=200.0, flash=100.0, cudnn=400.0),
             cell("plain", "full", "forward", 2048, unsupported, attn=300.0, flash=600.0),
             cell("mods", "full", "forward", 4096, attn=300.0, flex=400.0),
             cell("mods", "soft-cap", "forward", 4096, {"flex": "KeyError: gone"}, attn=200.0),
+            cell("grouped", "full", "forward", 4096, attn=300.0, flash=200.0),
+            cell("grouped", "full", "forward", 4096, heads=(16, 4), attn=330.0, flash=300.0),
+            cell("decode", "full", "forward", 8192, unsupported, heads=(16, 4), queries=4, attn=1.0, flash=1.0),
         ],
         "jit": [{"what": "cold", "seconds": [1.5, 0.5, 0.25]}, {"what": "launch", "seconds": [8e-6]}],
     }
@@ -75,6 +85,10 @@ for line in (
     "| forward | 128 | 4096 | full | 300 |  | 400 | 0.75 |",
     "| forward | 128 | 4096 | soft-cap | 200 | +50% | –[1] |  |",
     "[1] FlexAttention: KeyError: gone",
+    "| forward | 128 | 4096 | full | 16 : 16 | 300 (1.50) |  |",
+    "| forward | 128 | 4096 | full | 16 : 4 | 330 (1.10) | 1.10 |",
+    "which are read once; a copy reads and writes 4000 GB/s.",
+    "| 128 | 1 | 16 : 4 | 8192 | 4 | 3000 | 0.75 | 3000 | –[1] |",
     "| cold | 500 ms | 250 ms | 1.5 s |",
     "| launch | 8 µs | 8 µs | 8 µs |",
     "Distance of the quartiles: 1.0% of the median at the median, 1.0% at most.",

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Times attn's kernels beside PyTorch's: SDPA flash, SDPA cuDNN and FlexAttention, in one run on one GPU.
 
-Each batch has 16384 tokens of hidden size 2048, in bf16. Before each timed launch the stream is drained, the GPU idles
-for 6 ms and its L2 cache is flushed; systems take turns in an order that is shuffled each time; medians are
-reported, over the pairs that the mask keeps (4 FLOP forward and 10 backward for each pair and dimension). The
-results are compared, too. Needs a GPU, PyTorch, and libattn_c.so (ATTN_LIBRARY names it); matplotlib for the plot.
+Each batch has 16384 tokens of hidden size 2048 where a table does not say otherwise, in bf16. Before each timed launch
+the stream is drained, the GPU idles for 6 ms and its L2 cache is flushed; systems take turns in an order that is shuffled
+each time; medians are reported, over the pairs that the mask keeps (4 FLOP forward and 10 backward for each pair and
+dimension), or over the bytes of keys and values. The results are compared, too. Needs a GPU, PyTorch, and libattn_c.so (ATTN_LIBRARY names it); matplotlib for the plot.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 
 import report  # noqa: E402
-from cases import MODS, PLAIN, QUICK_MODS, Case  # noqa: E402
+from cases import GROUPS, MODS, PLAIN, QUICK_MODS, Case  # noqa: E402
 
 EXAMPLE = """
 examples:
@@ -34,14 +34,16 @@ def parse_arguments(arguments):
         prog="compare", description=__doc__, epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--tables", nargs="+", choices=("plain", "mods", "jit"), default=["plain", "mods", "jit"],
-        help="plain and causal attention beside SDPA; scores and masks beside FlexAttention; how long compiling takes")  # fmt: skip
+    tables = ("plain", "mods", "grouped", "decode", "jit")
+    add("--tables", nargs="+", choices=tables, default=list(tables),
+        help="plain and causal attention beside SDPA; scores and masks beside FlexAttention; query heads that share keys; "
+        "few queries and long keys; how long compiling takes")  # fmt: skip
     add("--passes", nargs="+", choices=("forward", "backward"), default=["forward", "backward"])
     add("--systems", nargs="+", choices=("attn", "flash", "cudnn", "flex"), default=["attn", "flash", "cudnn", "flex"])
     add("--masks", nargs="+", choices=PLAIN, default=list(PLAIN), help="of the plain table")
     add("--mods", nargs="+", choices=tuple(MODS), metavar="MOD", help=f"of the table of scores and masks: {', '.join(MODS)}")
-    add("-d", nargs="+", type=int, metavar="HEAD_DIM", help="head_dim (default: 64 128 256; of mods 64 128)")
-    add("-n", nargs="+", type=int, metavar="LENGTH", help="queries and keys (default: 1024 … 16384; of mods 4096 16384)")
+    add("-d", nargs="+", type=int, metavar="HEAD_DIM", help="head_dim (default: 64 128 256; of mods and decode 64 128, of grouped 128)")
+    add("-n", nargs="+", type=int, metavar="LENGTH", help="queries and keys (default: 1024 … 16384; of mods 4096 16384, of grouped 4096; keys of decode: 8192 131072)")
     add("--repeats", type=int, default=9, help="timed launches of each (default: 9)")
     add("--quick", action="store_true", help="d = 128, n = 2048 and 16384, few scores and masks, 5 repeats")
     add("--json", metavar="FILE", help="where to write all figures")
@@ -65,11 +67,23 @@ def list_cases(given):
     mods = given.mods or (QUICK_MODS if given.quick else MODS)
     directions = [name == "backward" for name in ("forward", "backward") if name in given.passes]
     product = itertools.product
+    few_d, few_q = ([128], [1, 16]) if given.quick else ([64, 128], [1, 4, 16, 32, 64])
+    few_heads, batches = ([(32, 8)], [16]) if given.quick else ([(32, 8), (32, 32)], [16, 64])
+    decode = [(batch, heads, n) for batch, heads, n in product(batches, few_heads, given.n or [8192])]
+    decode += [(1, (32, 8), n) for n in given.n or [8192, 131072]]
+    groups = GROUPS[:2] if given.quick else GROUPS
     tables = {
         "plain": [Case(*c) for c in product(given.masks, directions, given.d or plain_d, given.n or plain_n)],
         # Both passes of a case in a row: FlexAttention compiles them at once.
         "mods": [Case(m, b, d, n) for d, n, m, b in product(given.d or mod_d, given.n or mod_n, mods, directions)],
-    }
+        # Beside as many heads of queries with keys of their own.
+        "grouped": [
+            Case(m, b, d, n, h) for m, b, d, n, h in product(given.masks, directions, given.d or [128], given.n or [4096], groups)
+        ],
+        "decode": [
+            Case("full", False, d, n, heads, q, batch) for d, (batch, heads, n), q in product(given.d or few_d, decode, few_q)
+        ] if "forward" in given.passes else [],
+    }  # fmt: skip
     return {name: cases for name, cases in tables.items() if name in given.tables}
 
 
@@ -135,6 +149,8 @@ def main(arguments):
 
     results["machine"] = timing.describe_machine()
     clock = timing.Clock()
+    if "decode" in tables:
+        results["machine"]["copy"] = clock.copy_speed()
     for table, cases in tables.items():
         for case in cases:
             progress.say(f"{table}: {case}")

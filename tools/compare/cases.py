@@ -102,6 +102,8 @@ MODS = {
         plain="causal",
     ),
 }
+# Heads of queries and of keys: shared by four, eight and three, each behind as many that share none.
+GROUPS = ((32, 32), (32, 8), (64, 64), (64, 8), (12, 12), (12, 4), (9, 9), (9, 3))
 PLAIN, QUICK_MODS = ("full", "causal"), ("full", "soft-cap (afn)", "causal", "window")
 
 
@@ -111,17 +113,30 @@ class Case:
     is_backward: bool
     d: int
     n: int
+    # Where they are not those of 16384 tokens: the heads of queries and of keys, queries, and batch entries.
+    given_heads: tuple = ()
+    given_queries: int = 0
+    given_batch: int = 0
 
     @property
     def batch(self):
-        return max(1, TOKENS // self.n)
+        return self.given_batch or max(1, TOKENS // self.n)
 
     @property
     def heads(self):
-        return max(1, HIDDEN // self.d)
+        return self.given_heads[0] if self.given_heads else max(1, HIDDEN // self.d)
+
+    @property
+    def kv_heads(self):
+        return self.given_heads[1] if self.given_heads else self.heads
+
+    @property
+    def queries(self):
+        return self.given_queries or self.n
 
     def __str__(self):
-        return f"{'backward' if self.is_backward else 'forward'} {self.mod} d={self.d} n={self.n}"
+        text = f"{'backward' if self.is_backward else 'forward'} {self.mod} d={self.d} n={self.n}"
+        return text + (f" heads {self.heads}:{self.kv_heads} queries {self.queries}" if self.given_heads else "")
 
     @property
     def has_lists(self):
@@ -129,8 +144,9 @@ class Case:
         return bool(MODS[self.mod].captures)
 
     @property
-    def _tensor(self):
-        return f"tensor<?x{self.heads}x?x{self.d}xbf16>"
+    def _tensors(self):
+        """The types of queries, and of keys."""
+        return tuple(f"tensor<?x{heads}x?x{self.d}xbf16>" for heads in (self.heads, self.kv_heads))
 
     def _regions(self, only_mask=False):
         mod = MODS[self.mod]
@@ -141,24 +157,24 @@ class Case:
 
     def text(self, has_lse):
         """The forward function as MLIR. The backward of one without lse has no gradient of lse, as in training."""
-        tensor, lse, captures = self._tensor, f"tensor<?x{self.heads}x?xf32>", MODS[self.mod].captures
+        (query, key), lse, captures = self._tensors, f"tensor<?x{self.heads}x?xf32>", MODS[self.mod].captures
         data = f", {captures}, %lists: {LISTS}" if captures else ""
         given = f" captures({captures}) block_lists(%lists : {LISTS}) blocks(128, 128)" if captures else ""
         return f"""
-func.func @attention(%q: {tensor}, %k: {tensor}, %v: {tensor}{data}) -> ({tensor}{f", {lse}" * has_lse}) {{
+func.func @attention(%q: {query}, %k: {key}, %v: {key}{data}) -> ({query}{f", {lse}" * has_lse}) {{
   %out, %lse = attn.attention %q, %k, %v{given}{self._regions()}
-    : ({tensor}, {tensor}, {tensor}) -> ({tensor}, {lse})
-  return %out{", %lse" * has_lse} : {tensor}{f", {lse}" * has_lse}
+    : ({query}, {key}, {key}) -> ({query}, {lse})
+  return %out{", %lse" * has_lse} : {query}{f", {lse}" * has_lse}
 }}
 """
 
     def lists_text(self):
         """What makes the lists of such a mask."""
-        captures = MODS[self.mod].captures
+        (query, key), captures = self._tensors, MODS[self.mod].captures
         return f"""
-func.func @lists(%q: {self._tensor}, %k: {self._tensor}, {captures}) -> {LISTS} {{
+func.func @lists(%q: {query}, %k: {key}, {captures}) -> {LISTS} {{
   %lists = attn.block_lists %q, %k captures({captures}) blocks(128, 128){self._regions(only_mask=True)}
-    : ({self._tensor}, {self._tensor}) -> {LISTS}
+    : ({query}, {key}) -> {LISTS}
   return %lists : {LISTS}
 }}
 """
@@ -185,11 +201,15 @@ func.func @lists(%q: {self._tensor}, %k: {self._tensor}, {captures}) -> {LISTS} 
         elif MODS[self.mod].mask:
             pairs = causal(self.n)
         else:
-            pairs = self.n**2
+            pairs = self.queries * self.n
         return self.batch * self.heads * pairs
 
     def flops(self):
         return self.kept_pairs() * self.d * (10 if self.is_backward else 4)
+
+    def key_bytes(self):
+        """Of keys and values."""
+        return 2 * 2 * self.batch * self.kv_heads * self.n * self.d
 
 
 def geometric_mean(values):

@@ -129,6 +129,45 @@ def format_mods(cells):
     return [*lines, "", *footnotes.lines(), *_format_spread(cells), ""]
 
 
+def format_grouped(cells):
+    cells = sorted(cells, key=lambda cell: (cell["pass"] == "backward", cell["d"], cell["n"], cell["mod"] != "full"))
+    peers, footnotes = _find_peers(cells), Footnotes()
+    equal = {(c["pass"], c["d"], c["n"], c["mod"], c["heads"]): c for c in cells if c["heads"] == c["kv_heads"]}
+    rows = []
+    for cell in cells:
+        key = tuple(cell[k] for k in ("pass", "d", "n", "mod", "heads"))
+        plain = equal.get(key)
+        row = [*map(str, key[:4]), f"{cell['heads']} : {cell['kv_heads']}", _format_cell(cell, peers, footnotes)]
+        is_compared = plain not in (None, cell) and all("attn" in c["systems"] for c in (plain, cell))
+        row.append(f"{cell['systems']['attn']['tflops'] / plain['systems']['attn']['tflops']:.2f}" if is_compared else "")
+        rows.append(row)
+    ratios = f"; in parentheses the ratio to {' and to '.join(NAMES[peer] for peer in peers)}" if peers else ""
+    lines = ["## Heads that share keys", ""]
+    lines += [f"TFLOP/s of attn{ratios}; and relative to as many query heads that share none.", ""]
+    lines += _table(["pass", "head_dim", "n", "mask", "query : key heads", "attn", "to equal heads"], rows)
+    return [*lines, "", *footnotes.lines(), *_format_spread(cells), ""]
+
+
+def format_decode(cells, copy):
+    peers, footnotes = _find_peers(cells), Footnotes()
+    rows = []
+    for cell in cells:
+        row = [*(str(cell[k]) for k in ("d", "batch")), f"{cell['heads']} : {cell['kv_heads']}", str(cell["n"]), str(cell["queries"])]
+        speeds = {name: cell["key_bytes"] / system["ms"] * 1e-6 for name, system in cell["systems"].items()}
+        for name in ("attn", *peers):
+            if name in speeds:
+                row.append(f"{speeds[name]:.0f}")
+            else:
+                row.append("–" + (footnotes.mark(f"{NAMES[name]}: {cell['missing'][name]}") if name in cell["missing"] else ""))
+        row.insert(6, f"{speeds['attn'] / copy * 1e9:.2f}" if "attn" in speeds else "")
+        rows.append(row)
+    lines = ["## Few queries and long keys", ""]
+    lines += [f"GB/s of keys and values, which are read once; a copy reads and writes {copy * 1e-9:.0f} GB/s.", ""]
+    header = ["head_dim", "batch", "query : key heads", "keys", "queries", "attn", "of a copy", *(NAMES[peer] for peer in peers)]
+    lines += _table(header, rows)
+    return [*lines, "", *footnotes.lines(), *_format_spread(cells), ""]
+
+
 def _format_seconds(seconds):
     for factor, unit in ((1, "s"), (1e3, "ms")):
         if seconds * factor >= 1:
@@ -150,7 +189,13 @@ def format_all(results):
     machine = results.get("machine")
     if machine:
         lines += [f"{machine['gpu']}, PyTorch {machine['torch']}, cuDNN {machine['cudnn']}, {machine['date']}", ""]
-    for table, formatter in (("plain", format_plain), ("mods", format_mods)):
+    formatters = {
+        "plain": format_plain,
+        "mods": format_mods,
+        "grouped": format_grouped,
+        "decode": lambda cells: format_decode(cells, machine["copy"]),
+    }
+    for table, formatter in formatters.items():
         cells = [cell for cell in results["cells"] if cell["table"] == table]
         if cells:
             lines += formatter(cells)

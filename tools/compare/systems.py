@@ -32,8 +32,9 @@ class Inputs:
 
     def __init__(self, case):
         torch.manual_seed(0)
-        size = (case.batch, case.heads, case.n, case.d)
-        self.q, self.k, self.v, self.d_out = (torch.randn(size, device="cuda", dtype=torch.bfloat16) for _ in range(4))
+        query, key = ((case.batch, *rest, case.d) for rest in ((case.heads, case.queries), (case.kv_heads, case.n)))
+        sizes = (query, key, key, query)
+        self.q, self.k, self.v, self.d_out = (torch.randn(size, device="cuda", dtype=torch.bfloat16) for size in sizes)
         documents = [
             list(itertools.chain.from_iterable([number] * length for number, length in enumerate(lengths)))
             for lengths in case.document_lengths()
@@ -83,7 +84,9 @@ def _make_torch(case, inputs, attention, with_gradients=False):
 def make_sdpa(backend, case, inputs):
     def attention(q, k, v):
         with sdpa_kernel(backend):
-            return F.scaled_dot_product_attention(q, k, v, is_causal=case.mod == "causal")
+            return F.scaled_dot_product_attention(
+                q, k, v, is_causal=case.mod == "causal", enable_gqa=case.heads != case.kv_heads
+            )
 
     return _make_torch(case, inputs, attention)
 
@@ -150,7 +153,8 @@ def time_case(case, names, clock, repeats):
             missing[name] = _first_line(error)
     times = clock.compare(calls, repeats)
     cell = {"mod": case.mod, "pass": "backward" if case.is_backward else "forward", "d": case.d, "n": case.n}
-    cell.update(batch=case.batch, heads=case.heads, flops=case.flops(), missing=missing, systems={})
+    cell.update(batch=case.batch, heads=case.heads, kv_heads=case.kv_heads, queries=case.queries)
+    cell.update(flops=case.flops(), key_bytes=case.key_bytes(), missing=missing, systems={})
     for name, seconds in times.items():
         median, spread = timing.summarize(seconds)
         cell["systems"][name] = {

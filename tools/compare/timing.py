@@ -48,6 +48,11 @@ class Clock:
                 break
         return begin.elapsed_time(end) * 1e-3
 
+    def copy_speed(self):
+        """Bytes a second that a copy of half of the flushed memory reads and writes."""
+        source, target = self.flush.chunk(2)
+        return 2 * source.numel() / statistics.median(self.time(lambda: target.copy_(source)) for _ in range(5))
+
     def compare(self, calls, repeats):
         """The times of several calls that take turns, each time in another order."""
         times = {name: [] for name in calls}
