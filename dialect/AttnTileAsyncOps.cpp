@@ -45,8 +45,8 @@ LogicalResult WorkQueueType::verify(function_ref<InFlightDiagnostic()> emitError
 // Roles
 //===----------------------------------------------------------------------===//
 
-/// Registers of a thread come in eights.
-static constexpr int64_t kRegisterUnit = 8, kRegistersOfBlock = 65536, kWarpgroupThreads = 128;
+/// Registers of a multiprocessor; those of a thread come in eights.
+static constexpr int64_t kRegisterUnit = 8, kRegisters = 65536, kWarpgroupThreads = 128;
 
 LogicalResult WarpSpecializeOp::verify() {
   int64_t consumers = getConsumers();
@@ -59,8 +59,9 @@ LogicalResult WarpSpecializeOp::verify() {
   auto isNumber = [](int64_t registers) {
     return registers >= 24 && registers <= 256 && registers % kRegisterUnit == 0;
   };
-  int64_t threads = kWarpgroupThreads * (consumers + 1);
-  int64_t launched = kRegistersOfBlock / threads / kRegisterUnit * kRegisterUnit;
+  int64_t threads =
+      kWarpgroupThreads * (consumers + 1) * (resources ? resources.getBlocksPerMultiprocessor() : 1);
+  int64_t launched = kRegisters / threads / kRegisterUnit * kRegisterUnit;
   int64_t consumer = getConsumerRegisters(), producer = getProducerRegisters();
   int64_t available = launched * (consumers + 1), needed = consumers * consumer + producer;
   if (!isNumber(consumer) || !isNumber(producer) || needed > available)

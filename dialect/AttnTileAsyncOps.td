@@ -41,7 +41,7 @@ def AttnTile_WarpSpecializeOp : AttnTile_Op<"warp_specialize", [
     Constraints:
     - (WS1) there are 1 to 3 consumers, and the block has `4 * (consumers + 1)` warps.
     - (WS2) the numbers of registers are multiples of 8 from 24 to 256; those of all threads are at most what the block is
-      launched with: with T threads, `floor8(65536 / T)` each. A consumer has no fewer than these: it asks for more of
+      launched with: with T threads in the blocks of a multiprocessor, `floor8(65536 / T)` each. A consumer has no fewer than these: it asks for more of
       them, and the producer gives some back.
     - (WS3) no `gpu.barrier` and no `gpu.all_reduce` stands in the regions: it would wait for threads that never come.
     - (WS4) the pipelines that are used in them have the same consumers, and are not `stored` without a storer; work queues have

@@ -18,12 +18,15 @@ using llvm::formatv;
 static constexpr std::pair<int64_t, int64_t> kTiles[] = {{192, 128}, {128, 128}, {128, 112},
                                                          {128, 96},  {128, 80},  {128, 64}};
 
-/// Tiles of keys and of values that are loaded ahead.
-static constexpr int64_t kStages = 2;
+/// Tiles of keys and of values that are loaded ahead; and at most, where keys are computed in parts.
+static constexpr int64_t kStages = 2, kMaxPartsStages = 4;
 
 HopperRegisters attn::getHopperRegisters(int64_t consumers) {
   // What ptxas needs beside accumulators and probabilities, found by compiling: one more 16-column step of
   // keys spills, or makes it wait for each product (C7511, C7512).
+  // The block of a single consumer shares its multiprocessor with another one.
+  if (consumers == 1)
+    return {216, 40, 184};
   return consumers == 3 ? HopperRegisters{160, 32, 128} : HopperRegisters{232, 40, 204};
 }
 
@@ -59,8 +62,8 @@ std::string attn::getHopperRejection(const ShapeClass &shape, TargetAttr target,
     return formatv("its products are of elements of 16 bits, not of {0}", shape.elementBits);
   if (!overrides.aligned)
     return "the tensor memory accelerator needs bases and strides of a multiple of 16 bytes";
-  if (overrides.splitsKeys)
-    return "it does not compute keys in parts";
+  if (overrides.hasFewRows)
+    return "its tiles have at least 64 rows";
   if (int64_t columns = std::max(shape.headDim, shape.valueDim); columns > 256)
     return formatv("its tiles have at most 256 columns, not {0}", columns);
   return "";
@@ -99,8 +102,83 @@ std::optional<ScheduleCandidate> attn::makeHopperCandidate(const ShapeClass &sha
   return candidate;
 }
 
+/// Blocks that share a multiprocessor, so that the products of one run while another is at its probabilities.
+static int64_t getPartsBlocks(int64_t blockM) { return blockM == 64 ? 2 : 1; }
+
+static int64_t getPartsStageBytes(const ShapeClass &shape, int64_t blockN) {
+  return getPanelBytes(blockN, llvm::alignTo(shape.headDim, 16)) +
+         getPanelBytes(blockN, llvm::alignTo(shape.valueDim, 16)) +
+         2 * tile::PipelineType::getSlotBarrierBytes(/*stored=*/false);
+}
+
+std::optional<ScheduleCandidate> attn::makeHopperPartsCandidate(const ShapeClass &shape, TargetAttr target,
+                                                                const ScheduleOverrides &overrides,
+                                                                int64_t blockM, int64_t blockN,
+                                                                int64_t stages) {
+  bool isTile = (blockM == 64 || blockM == 128) && blockN % 16 == 0 && blockN >= 16 && blockN <= 256 &&
+                stages >= 2 && stages <= kMaxPartsStages;
+  if (!isTile)
+    return std::nullopt;
+  int64_t d = llvm::alignTo(shape.headDim, 16), c = llvm::alignTo(shape.valueDim, 16);
+  int64_t consumers = blockM / 64;
+  int64_t shared = stages * getPartsStageBytes(shape, blockN);
+  // Of a thread: queries, scores, the same as probabilities of 16 bits, and the output.
+  int64_t registers = d / 4 + blockN / 2 + blockN / 4 + c / 2;
+  ScheduleCandidate candidate{blockM, blockN, shared, shared, ""};
+  candidate.warps = 4 * (consumers + 1);
+  candidate.blocksPerMultiprocessor = getPartsBlocks(blockM);
+  candidate.accumulatorRegisters = registers;
+  candidate.stages = stages;
+  candidate.family = ScheduleFamily::hopper;
+  candidate.exactMaximum = true;
+  int64_t limit = getHopperRegisters(consumers).accumulators;
+  int64_t room = target.getMaxSharedMemory() / candidate.blocksPerMultiprocessor;
+  if (shared > room)
+    candidate.rejection = formatv("{0} bytes of shared memory exceed {1}", shared, room);
+  else if (registers > limit)
+    candidate.rejection = formatv("{0} registers of queries, accumulators and probabilities a thread exceed {1}",
+                                  registers, limit);
+  return candidate;
+}
+
+static bool chooseHopperPartsSchedule(const ShapeClass &shape, TargetAttr target,
+                                      const ScheduleOverrides &overrides, ScheduleChoice &choice) {
+  auto take = [&](int64_t blockM, int64_t blockN, int64_t stages) {
+    std::optional<ScheduleCandidate> candidate =
+        makeHopperPartsCandidate(shape, target, overrides, blockM, blockN, stages);
+    if (!candidate)
+      return false;
+    if (overrides.tile && !(candidate->getTile() == *overrides.tile))
+      candidate->rejection = formatv("expected {0} warps and {1} blocks a multiprocessor of a tile of {2} x {3}",
+                                     candidate->warps, candidate->blocksPerMultiprocessor, blockM, blockN);
+    choice.candidates.push_back(*candidate);
+    if (!candidate->rejection.empty())
+      return false;
+    choice.schedule = ScheduleAttr::get(
+        target.getContext(), blockM, blockN, overrides.order, /*kv_splits=*/1, /*vector_length=*/1,
+        /*register_rows=*/1, /*register_vectors=*/1, candidate->warps, candidate->blocksPerMultiprocessor,
+        stages, ScheduleFamily::hopper, /*fixed_maximum=*/false, /*key_warps=*/1);
+    return true;
+  };
+  if (overrides.tile)
+    return take(overrides.tile->blockM, overrides.tile->blockN, overrides.tile->stages);
+  for (int64_t blockN : {128, 64, 32}) {
+    int64_t blockM = overrides.blockM ? overrides.blockM : 64;
+    if (overrides.blockN)
+      blockN = overrides.blockN;
+    int64_t stages = target.getMaxSharedMemory() / getPartsBlocks(blockM) / getPartsStageBytes(shape, blockN);
+    stages = std::min(stages, kMaxPartsStages);
+    // Copies are to be under way while two tiles are read.
+    if (take(blockM, blockN, std::max<int64_t>(stages, 3)))
+      return true;
+  }
+  return false;
+}
+
 bool attn::chooseHopperSchedule(const ShapeClass &shape, TargetAttr target,
                                 const ScheduleOverrides &overrides, ScheduleChoice &choice) {
+  if (overrides.splitsKeys)
+    return chooseHopperPartsSchedule(shape, target, overrides, choice);
   auto take = [&](int64_t blockM, int64_t blockN, const MeasuredSchedule *measured) {
     std::optional<ScheduleCandidate> candidate =
         makeHopperCandidate(shape, target, overrides, blockM, blockN);

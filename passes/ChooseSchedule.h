@@ -140,6 +140,10 @@ std::string getHopperRejection(const ShapeClass &shape, TargetAttr target,
 std::optional<ScheduleCandidate> makeHopperCandidate(const ShapeClass &shape, TargetAttr target,
                                                      const ScheduleOverrides &overrides, int64_t blockM,
                                                      int64_t blockN);
+/// The same of one that computes a part of the keys, in the given number of stages.
+std::optional<ScheduleCandidate> makeHopperPartsCandidate(const ShapeClass &shape, TargetAttr target,
+                                                          const ScheduleOverrides &overrides, int64_t blockM,
+                                                          int64_t blockN, int64_t stages);
 /// Adds the candidates of the hopper family, and chooses one if it can.
 bool chooseHopperSchedule(const ShapeClass &shape, TargetAttr target, const ScheduleOverrides &overrides,
                           ScheduleChoice &choice);

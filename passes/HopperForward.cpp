@@ -38,24 +38,17 @@ static constexpr int64_t kSectionBytes = 32 << 20;
 HopperForwardKernel::HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
                                          const TileLoweringOptions &options, Maximum maximum,
                                          const HopperResults &results)
-    : ForwardTileKernel(host, op, name, options),
+    : HopperKernel(host, op, name, options),
       maximum(isBounded && !hasCheckedTanh() ? Maximum::exact : maximum),
-      consumers(getHopperConsumers(op.getSchedule())),
       queryStages(getHopperQueryStages(op.getSchedule(), paddedHeadDim, paddedValueDim,
                                        getTarget(op->getParentOfType<ModuleOp>()))),
       results(results) {
   if (!storesByBulk())
     out = addParameter(results.out, "out");
   lse = addParameter(results.lse, "lse");
-  if (dropsPairs()) {
-    hostProgress = memref::AllocOp::create(host, MemRefType::get({2}, host.getI32Type()));
-    named(hostProgress, "progress");
-    fillWithZero(host, hostProgress);
-    progress = addParameter(hostProgress, "progress");
-  }
+  addProgress();
   queryMap = addTensorMap(op.getQuery(), blockM(), "query_map");
-  keyMap = addTensorMap(op.getKey(), blockN(), "key_map");
-  valueMap = addTensorMap(op.getValue(), blockN(), "value_map");
+  addKeyMaps();
   if (storesByBulk())
     outMap = addTensorMap(results.out, blockM(), "out_map");
   looksForNearScores = !isBounded || this->maximum == Maximum::exact;
@@ -188,12 +181,6 @@ void HopperForwardKernel::decodeTile(Value work) {
 // The producer
 //===----------------------------------------------------------------------===//
 
-void HopperForwardKernel::load(Value map, Value pipeline, Value head, Value row, StringRef slot) {
-  Value tile = PipelineAcquireOp::create(b, getTileType(pipeline), pipeline, b.getStringAttr(slot));
-  CopyBulkOp::create(b, map, ValueRange{batch, head, row}, tile, pipeline);
-  PipelineCommitOp::create(b, pipeline);
-}
-
 void HopperForwardKernel::produce() {
   auto loadKeys = [&](Value position) { load(keyMap, keys, kvHead, position, "key_slot"); };
   auto loadValues = [&](Value position) { load(valueMap, values, kvHead, position, "value_slot"); };
@@ -244,17 +231,6 @@ void HopperForwardKernel::store() {
 // The consumers
 //===----------------------------------------------------------------------===//
 
-void HopperForwardKernel::startScores(Value keyTile) {
-  MmaOp::create(b, Atom::wgmma, scores, queryTile, keyTile, /*transpose_a=*/false, /*transpose_b=*/true,
-                /*overwrite=*/true);
-  MmaCommitOp::create(b);
-}
-
-void HopperForwardKernel::startOutput(Value valueTile) {
-  MmaOp::create(b, Atom::wgmma, output, probabilities, valueTile);
-  MmaCommitOp::create(b);
-}
-
 void HopperForwardKernel::applyRegions(Value keyBegin, Value isMasked) {
   if (takesAllForNear())
     mapNearScores(keyBegin);
@@ -270,13 +246,7 @@ void HopperForwardKernel::applyRegions(Value keyBegin, Value isMasked) {
 }
 
 void HopperForwardKernel::consume() {
-  SmallVector<int64_t> warps{4 * consumers, 1};
-  FragmentType scoresType = accumulatorType(blockM(), blockN(), warps);
-  scores = fragment("scores", scoresType);
-  probabilities = fragment("probabilities", FragmentType::get(b.getContext(), scoresType.getShape(),
-                                                              elementType, Layout::operand_a, warps));
-  output = fragment("output", accumulatorType(blockM(), paddedValueDim, warps));
-  allocateRows(scoresType, /*isLazy=*/true);
+  allocateAccumulators();
   Value one = arith::ConstantIntOp::create(b, 1, 1);
   bool fixes = maximum == Maximum::fixed;
   // Not without a mask, where there is one such block, and ptxas orders the loop over the others better
@@ -322,12 +292,8 @@ void HopperForwardKernel::consume() {
           MmaWaitOp::create(b, 0, ValueRange{output, probabilities});
           release(values);
           ConvertOp::create(b, scores, probabilities);
-          if (!isBounded && !isFixed) {
-            Value grew = any(rescale, [&](ValueRange elements) -> Value {
-              return arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, elements[0], f32(1));
-            });
-            ifThen(named(grew, "maximum_grew"), [&] { rescaleOutput(); });
-          }
+          if (!isBounded && !isFixed)
+            rescaleWhereGrown();
           return {};
         },
         [&](Value) {
@@ -380,13 +346,6 @@ Value HopperForwardKernel::countKeys(const VisitedBlocks &blocks) {
   return keys;
 }
 
-void HopperForwardKernel::noteMarked(Value isMarked) {
-  ifThen(isMarked, [&] {
-    Value one = arith::ConstantIntOp::create(b, 1, 32);
-    memref::StoreOp::create(b, one, progress, ValueRange{index(1)});
-  });
-}
-
 /// Of the warp: whether a row of it is wrong.
 void HopperForwardKernel::storeFlag(Value rows, Value isFixed, Value keys) {
   Value isWrong = anyOutgrown(rows, isFixed, keys);
@@ -400,31 +359,16 @@ void HopperForwardKernel::storeFlag(Value rows, Value isFixed, Value keys) {
 //===----------------------------------------------------------------------===//
 
 void HopperForwardKernel::buildRoles() {
-  auto pipeline = [&](int64_t stages, int64_t rows, int64_t columns, StringRef name,
-                      bool isStored = false) -> Value {
-    SmallVector<int64_t> shape{stages, rows, columns};
-    auto type = PipelineType::get(b.getContext(), shape, elementType, consumers, isStored);
-    return PipelineAllocOp::create(b, type, b.getStringAttr(name), IntegerAttr(), IntegerAttr());
-  };
-  int64_t stages = op.getSchedule().getStages();
-  queries = pipeline(queryStages, blockM(), paddedHeadDim, "queries", storesByBulk());
-  keys = pipeline(stages, blockN(), paddedHeadDim, "keys");
-  values = pipeline(stages, blockN(), paddedValueDim, "values");
+  queries = addPipeline(queryStages, blockM(), paddedHeadDim, "queries", storesByBulk());
+  addKeyPipelines();
   if (drawsTiles())
     tiles = WorkQueueAllocOp::create(b, WorkQueueType::get(b.getContext(), 4 * consumers + storesByBulk()),
                                      b.getStringAttr("tiles"), IntegerAttr());
-  HopperRegisters registers = getHopperRegisters(consumers);
-  auto roles = WarpSpecializeOp::create(b, consumers, registers.consumer, registers.producer);
-  auto fill = [&](Region &region, function_ref<void()> body) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(&region.emplaceBlock());
-    body();
-    tile::YieldOp::create(b, ValueRange());
-  };
-  fill(roles.getConsumer(), [&] { consume(); });
-  fill(roles.getProducer(), [&] { produce(); });
+  WarpSpecializeOp roles = addRoles();
+  fillRole(b, roles.getConsumer(), [&] { consume(); });
+  fillRole(b, roles.getProducer(), [&] { produce(); });
   if (storesByBulk())
-    fill(roles.getStorer(), [&] { store(); });
+    fillRole(b, roles.getStorer(), [&] { store(); });
 }
 
 void HopperForwardKernel::build(Value hostFlags) {
@@ -484,25 +428,6 @@ void HopperForwardKernel::reportScore() {
         << "tanh is a polynomial, and computed again by the hardware's where scores are not in its range";
 }
 
-/// Computes again, exactly, what the main kernel marked in lse: by the portable family, which selects values.
-static LogicalResult lowerMarkedRows(ImplicitLocOpBuilder &host, OnlineAttentionOp op,
-                                     const TileLoweringOptions &options, const HopperResults &results,
-                                     Value progress, StringRef name) {
-  ScheduleOverrides overrides;
-  overrides.family = ScheduleFamily::portable;
-  // The ranges are for blocks of keys of the given size or less.
-  overrides.maxBlockN = op.getSchedule().getBlockN();
-  overrides.setLists(op);
-  FailureOr<ScheduleChoice> choice =
-      chooseGpuSchedule([&] { return op.emitOpError(); }, ShapeClass::get(op, KernelKind::forward),
-                        getTarget(op->getParentOfType<ModuleOp>()), overrides);
-  if (failed(choice))
-    return failure();
-  op.setScheduleAttr(choice->schedule);
-  lowerMarkedForwardToTile(host, op, options, results.out, results.lse, progress, name);
-  return success();
-}
-
 LogicalResult attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLoweringOptions &options) {
   ImplicitLocOpBuilder host(op.getLoc(), op);
   std::string name = (op->getParentOfType<FunctionOpInterface>().getName() + "_forward").str();
@@ -527,7 +452,8 @@ LogicalResult attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLowerin
   kernel.build(flags);
   LogicalResult lowered = success();
   if (progress)
-    lowered = lowerMarkedRows(host, original, options, results, progress, name + "_repair");
+    lowered =
+        lowerMarkedRows(host, original, options, results.out, results.lse, progress, name + "_repair");
   else if (flags)
     HopperForwardKernel(host, original, name + "_repair", options, Maximum::repair, results).build(flags);
   original.erase();

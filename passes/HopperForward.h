@@ -8,8 +8,7 @@
 #ifndef ATTN_PASSES_HOPPERFORWARD_H
 #define ATTN_PASSES_HOPPERFORWARD_H
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "passes/TileForwardKernel.h"
+#include "passes/HopperKernel.h"
 
 namespace attn {
 
@@ -36,7 +35,7 @@ struct HopperResults {
 /// always 0, and what may be wrong is a polynomial.
 enum class Maximum { exact, fixed, repair };
 
-class HopperForwardKernel : public ForwardTileKernel {
+class HopperForwardKernel : public HopperKernel {
 public:
   HopperForwardKernel(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, llvm::StringRef name,
                       const TileLoweringOptions &options, Maximum maximum, const HopperResults &results);
@@ -44,9 +43,6 @@ public:
   /// Whether bounded scores are in the range of the polynomial as long as no sum tells otherwise, those of
   /// the first block too. Not under a mask, where rows of few keys would often look wrong.
   bool takesAllForNear() { return fixesMaximum() && isBounded && op.getMask().empty(); }
-  /// Where pairs may be dropped, on the host's side: how many tiles were drawn, and whether a row is marked
-  /// in lse.
-  mlir::Value getHostProgress() { return hostProgress; }
   /// `hostFlags` is for each warp of the consumers of each tile, whether a row of it is wrong; null where lse
   /// says so, or where nothing is repaired.
   void build(mlir::Value hostFlags);
@@ -92,18 +88,7 @@ private:
                            llvm::function_ref<mlir::Value(mlir::Value)> last,
                            llvm::function_ref<mlir::Value()> none = {});
 
-  void load(mlir::Value map, mlir::Value pipeline, mlir::Value head, mlir::Value row, llvm::StringRef slot);
-  static tile::PanelsType getTileType(mlir::Value pipeline) {
-    return llvm::cast<tile::PipelineType>(pipeline.getType()).getTileType();
-  }
-  mlir::Value wait(mlir::Value pipeline, llvm::StringRef name) {
-    return tile::PipelineWaitOp::create(b, getTileType(pipeline), pipeline, b.getStringAttr(name));
-  }
-  void release(mlir::Value pipeline) { tile::PipelineReleaseOp::create(b, pipeline); }
-  void startScores(mlir::Value keyTile);
-  void startOutput(mlir::Value valueTile);
   void applyRegions(mlir::Value keyBegin, mlir::Value isMasked);
-  void noteMarked(mlir::Value isMarked);
   mlir::Value countKeys(const VisitedBlocks &blocks);
   void storeFlag(mlir::Value rows, mlir::Value isFixed, mlir::Value keys);
 
@@ -113,10 +98,10 @@ private:
   mlir::Value roundUp(mlir::Value position) { return mul(ceilDiv(position, blockN()), index(blockN())); }
 
   Maximum maximum;
-  int64_t consumers, queryStages;
+  int64_t queryStages;
   HopperResults results;
-  mlir::Value hostProgress, out, lse, flags, progress, queryMap, keyMap, valueMap, outMap;
-  mlir::Value tiles, queries, keys, values, queryTile, probabilities;
+  mlir::Value out, lse, flags, queryMap, outMap;
+  mlir::Value tiles, queries;
   mlir::Value tile, groupDivisor, numBlocks, numHeads, numTiles, kvEnd;
   Base blocks, headsOfBatch, sectionTiles, sectionHeads, lastSectionHeads;
 };

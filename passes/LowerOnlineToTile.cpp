@@ -82,6 +82,7 @@ static LogicalResult verifySchedule(OnlineAttentionOp op, bool aligned) {
   overrides.order = schedule.getOrder();
   overrides.family = schedule.getFamily();
   overrides.aligned = aligned;
+  overrides.splitsKeys = op.isSplit();
   overrides.setLists(op);
   if (!target.isGpu())
     return op.emitOpError("expected a GPU as the target, got ") << target;
@@ -112,7 +113,7 @@ struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnline
     TileLoweringOptions options;
     options.aligned = aligned;
     if (op.getSchedule().getFamily() == ScheduleFamily::hopper)
-      return lowerForwardToHopper(op, options);
+      return op.isSplit() ? lowerPartsToHopper(op, options) : lowerForwardToHopper(op, options);
     if (op.getKind() == KernelKind::forward)
       lowerForwardToTile(op, options);
     else
@@ -121,6 +122,15 @@ struct LowerOnlineToTilePass : attn::impl::LowerOnlineToTilePassBase<LowerOnline
   }
 
   void runOnOperation() override {
+    // With their merges.
+    SmallVector<OnlineAttentionOp> parts;
+    getOperation()->walk([&](OnlineAttentionOp op) {
+      if (op.isSplit() && op.getSchedule().getFamily() == ScheduleFamily::hopper)
+        parts.push_back(op);
+    });
+    for (OnlineAttentionOp op : parts)
+      if (failed(lower(op)))
+        return signalPassFailure();
     SmallVector<MergeOp> merges;
     getOperation()->walk([&](MergeOp op) { merges.push_back(op); });
     for (MergeOp op : merges) {

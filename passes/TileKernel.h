@@ -212,6 +212,9 @@ protected:
 /// Appends the host's work for the operation and replaces it.
 void lowerForwardToTile(OnlineAttentionOp op, const TileLoweringOptions &options);
 llvm::LogicalResult lowerForwardToHopper(OnlineAttentionOp op, const TileLoweringOptions &options);
+/// The same of an operation that computes keys in parts, together with what merges them if pairs may be
+/// dropped.
+llvm::LogicalResult lowerPartsToHopper(OnlineAttentionOp op, const TileLoweringOptions &options);
 /// Appends a kernel that computes again, into the given results, the tiles in which a row of lse is a NaN, if
 /// the second number of `progress` is not 0. The operation stays, without a use of its results.
 void lowerMarkedForwardToTile(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op,
@@ -224,7 +227,8 @@ void roundQuerySum(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, mlir:
                    tile::FragmentType type, llvm::StringRef name, const TileLoweringOptions &options);
 void lowerDeltaToTile(DeltaOp op, const TileLoweringOptions &options);
 void lowerBlockListsToTile(BlockListsOp op);
-void lowerMergeToTile(MergeOp op);
+/// The buffers of what it gives.
+std::pair<mlir::Value, mlir::Value> lowerMergeToTile(MergeOp op);
 
 /// Whether the rows of a tile of a split forward are those of all query heads of a key head, so that the key
 /// head is read once: its few queries would leave most of the tile empty otherwise. Not where the heads visit

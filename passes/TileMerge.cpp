@@ -33,7 +33,7 @@ namespace {
 class MergeKernel : public TileKernel {
 public:
   MergeKernel(ImplicitLocOpBuilder &host, MergeOp op, StringRef name);
-  void build();
+  std::pair<Value, Value> build();
 
 private:
   using UpdateFn = function_ref<SmallVector<Value>(Value lse, Value partOut, Value part, ValueRange carried)>;
@@ -179,7 +179,7 @@ void MergeKernel::mergeRow(int64_t maxUnroll) {
   });
 }
 
-void MergeKernel::build() {
+std::pair<Value, Value> MergeKernel::build() {
   requireShort(host, tensor::DimOp::create(host, op.getPartOuts().front(), op.isStacked() ? 3 : 2),
                "queries");
   if (canAwaitKernels(op))
@@ -210,10 +210,11 @@ void MergeKernel::build() {
   launch(blocks);
   replaceWithBuffer(host, op.getOut(), hostOut);
   replaceWithBuffer(host, op.getLse(), hostLse);
+  return {hostOut, hostLse};
 }
 
 /// Merges of up to `kMaxPairs` pairs, in f32, and one of what they give.
-static void mergeInGroups(MergeOp op) {
+static std::pair<Value, Value> mergeInGroups(MergeOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   auto outType = cast<RankedTensorType>(op.getPartOuts().front().getType()).clone(b.getF32Type());
   Type types[] = {outType, op.getPartLses().front().getType()};
@@ -229,15 +230,18 @@ static void mergeInGroups(MergeOp op) {
   merges.push_back(MergeOp::create(b, op.getResultTypes(), outs, lses));
   op->replaceAllUsesWith(merges.back());
   op.erase();
+  std::pair<Value, Value> results;
   for (MergeOp merge : merges)
-    lowerMergeToTile(merge);
+    results = lowerMergeToTile(merge);
+  return results;
 }
 
-void attn::lowerMergeToTile(MergeOp op) {
+std::pair<Value, Value> attn::lowerMergeToTile(MergeOp op) {
   if (op.getPartOuts().size() > kMaxPairs)
     return mergeInGroups(op);
   ImplicitLocOpBuilder host(op.getLoc(), op);
   StringRef function = op->getParentOfType<FunctionOpInterface>().getName();
-  MergeKernel(host, op, (function + "_merge").str()).build();
+  std::pair<Value, Value> results = MergeKernel(host, op, (function + "_merge").str()).build();
   op.erase();
+  return results;
 }

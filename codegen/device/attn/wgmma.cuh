@@ -400,6 +400,21 @@ __device__ __forceinline__ void mma_async(Fragment<float, M, N, WarpsM, 1> &acc,
                                       b_first + b.tile.column_step(k), !Overwrite || k > 0, k == 0);
 }
 
+/// Starts acc += a b^T (Overwrite: acc = a b^T), a in registers.
+template <bool Overwrite, typename T, int M, int N, int K, int WarpsM>
+__device__ __forceinline__ void mma_async(Fragment<float, M, N, WarpsM, 1> &acc, Operand<T, M, K, WarpsM> &a,
+                                          const Transposed<PanelTile<T, N, K>> &b) {
+  const uint32 b_first = b.tile.column_descriptor(0);
+  hold(acc);
+  hold(a);
+  wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < K / 16; ++k)
+    Wgmma<N>::template multiply<T, /*BRows*/ false>(acc.data[0], a.data[0][k],
+                                                    b_first + b.tile.column_step(k), !Overwrite || k > 0);
+  hold(acc);
+}
+
 /// Starts acc += a b (Overwrite: acc = a b), a in registers.
 template <bool Overwrite, typename T, int M, int N, int K, int WarpsM>
 __device__ __forceinline__ void mma_async(Fragment<float, M, N, WarpsM, 1> &acc, Operand<T, M, K, WarpsM> &a,

@@ -1,0 +1,206 @@
+//===- HopperParts.cpp - the split forward kernel of the hopper GPU family ---===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// For few queries and long keys (FlashDecoding): a block of the grid computes a part of the keys for the
+// queries of all heads that share them, which stay in registers. What limits it is memory, so a consumer
+// waits for its products; two blocks share a multiprocessor where they have one consumer each, and the
+// products of one run while the other is at its probabilities.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "passes/HopperKernel.h"
+
+using namespace mlir;
+using namespace attn;
+using namespace attn::tile;
+
+namespace {
+class HopperPartsKernel : public HopperKernel {
+public:
+  HopperPartsKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
+                    const TileLoweringOptions &options);
+  void build();
+
+private:
+  void decodeWork();
+  /// The visited blocks of the part; producer and consumers go through the same.
+  void forEachBlock(function_ref<void(const StreamedBlock &)> body);
+  void consume();
+  void step(const StreamedBlock &block);
+  void finalise();
+
+  Value hostParts, hostOut, hostLse, out, lse;
+  /// Which part, of how many; the rows of all blocks of a head, and the queries of this block.
+  Value split, parts, rows, numBlocks, queryBegin, queryEnd;
+};
+} // namespace
+
+HopperPartsKernel::HopperPartsKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
+                                     const TileLoweringOptions &options)
+    : HopperKernel(host, op, name, options) {
+  hostParts = op.getSplits()
+                  ? Value(op.getSplits())
+                  : arith::ConstantIndexOp::create(host, op.getSchedule().getKvSplits()).getResult();
+  hostOut = named(allocateResult(host, op.getResult(0), op.getQuery(), hostParts), "part_outs");
+  hostLse = named(allocateResult(host, op.getResult(1), op.getQuery(), hostParts), "part_lses");
+  out = addParameter(hostOut, "out");
+  lse = addParameter(hostLse, "lse");
+  addProgress();
+  addKeyMaps();
+}
+
+void HopperPartsKernel::decodeWork() {
+  Value work = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  parts = dim(out, 0, "parts");
+  split = takeDigit(work, parts, "split");
+  Value position = takeDigit(work, numBlocks, "position");
+  if (packed) {
+    kvHead = takeDigit(work, kvHeads, "kv_head");
+    head = named(mul(kvHead, group), "head");
+  } else {
+    head = takeDigit(work, qHeads, "head");
+    kvHead = named(arith::DivSIOp::create(b, head, group), "kv_head");
+  }
+  batch = named(work, "batch");
+  // The last blocks first: under a causal mask they are the longest.
+  Value block = named(sub(sub(numBlocks, index(1)), position), "block");
+  begin = named(mul(block, index(blockM())), packed ? "row_begin" : "q_begin");
+  Value end = arith::MinSIOp::create(b, add(begin, index(blockM())), rows);
+  queryBegin = packed ? arith::DivSIOp::create(b, begin, group) : begin;
+  queryEnd = named(packed ? arith::CeilDivSIOp::create(b, end, group) : end, "q_end");
+}
+
+void HopperPartsKernel::forEachBlock(function_ref<void(const StreamedBlock &)> body) {
+  Streamed keys{"kv", index(0), kvLen, blockN(), split, parts};
+  forEachVisitedBlock(
+      evaluateRanges(batch, head, queryBegin, queryEnd), keys, [](Value, Value) {}, body);
+}
+
+/// From the keys and values of a block to the output.
+void HopperPartsKernel::step(const StreamedBlock &block) {
+  startScores(wait(keys, "key_tile"));
+  MmaWaitOp::create(b, 0, ValueRange{scores, queryTile});
+  release(keys);
+  applyScore(block.begin);
+  if (block.masked)
+    ifThen(block.masked, [&] { applyMask(block.begin); });
+  ifThen(isLess(kvLen, add(block.begin, index(blockN()))), [&] { applyLength(block.begin); });
+  if (isBounded) {
+    softmax();
+  } else {
+    softmaxLazily();
+    rescaleWhereGrown();
+  }
+  ConvertOp::create(b, scores, probabilities);
+  startOutput(wait(values, "value_tile"));
+  MmaWaitOp::create(b, 0, ValueRange{output, probabilities});
+  release(values);
+}
+
+void HopperPartsKernel::finalise() {
+  if (dropsPairs())
+    checkOutput();
+  normaliseOutput();
+  computeLse();
+  Value blockRows = named(sub(rows, begin), "q_rows");
+  if (dropsPairs())
+    noteMarked(markRows(blockRows, /*isFixed=*/Value(), /*keys=*/Value()));
+  SmallVector<Value> place{split, batch, head, begin};
+  // Parts are contiguous: their rows may be none of 16 bytes.
+  bool aligned = options.aligned && valueDim % 4 == 0;
+  StoreOp::create(b, output, /*via=*/Value(), out, place, blockRows, aligned, packed);
+  StoreRowsOp::create(b, rowMax, lse, place, blockRows, packed);
+}
+
+void HopperPartsKernel::consume() {
+  allocateAccumulators();
+  SmallVector<int64_t> warps{4 * consumers, 1};
+  queryTile = fragment("query_rows", FragmentType::get(b.getContext(), {blockM(), paddedHeadDim},
+                                                       elementType, Layout::operand_a, warps));
+  LoadOperandOp::create(b, query, ValueRange{batch, head, begin}, named(sub(rows, begin), "q_rows"),
+                        queryTile, options.aligned, packed);
+  initialiseRows();
+  forEachBlock([&](const StreamedBlock &block) { step(block); });
+  ReleaseKernelsOp::create(b);
+  finalise();
+}
+
+void HopperPartsKernel::build() {
+  bool packs = packsHeads(op);
+  rows = qLen;
+  if (packs) {
+    packed = group;
+    rows = named(mul(qLen, group), "rows");
+  }
+  numBlocks = named(ceilDiv(rows, blockM()), "num_blocks");
+  decodeWork();
+  addKeyPipelines();
+  WarpSpecializeOp roles = addRoles();
+  fillRole(b, roles.getConsumer(), [&] { consume(); });
+  fillRole(b, roles.getProducer(), [&] {
+    forEachBlock([&](const StreamedBlock &block) {
+      load(keyMap, keys, kvHead, block.begin, "key_slot");
+      load(valueMap, values, kvHead, block.begin, "value_slot");
+    });
+  });
+  if (packs && !op.getSplits()) // a number that follows from the sizes is that of few rows
+    requireShort(host, getNumForwardRows(host, op, packs), "queries in the heads of a group");
+  Value blocks = getNumForwardBlocks(host, op, packs);
+  launch(arith::MulIOp::create(host, blocks, hostParts));
+  replaceWithBuffer(host, op.getResult(0), hostOut);
+  replaceWithBuffer(host, op.getResult(1), hostLse);
+}
+
+/// The attention of all keys at once that a merge computes from parts.
+static OnlineAttentionOp cloneWhole(ImplicitLocOpBuilder &host, OnlineAttentionOp op, MergeOp merge) {
+  auto whole = OnlineAttentionOp::create(
+      host, merge.getResultTypes(), op.getKind(), op.getQuery(), op.getKey(), op.getValue(), Value(), Value(),
+      Value(), op.getCaptures(), op.getBlockLists(), op.getScaleAttr(), op.getBlocksAttr(),
+      op.getSchedule().withKvSplits(1), /*splits=*/Value(), op.getTf32());
+  for (auto [from, to] : llvm::zip_equal(op->getRegions(), whole->getRegions())) {
+    IRMapping mapping;
+    from.cloneInto(&to, mapping);
+  }
+  return whole;
+}
+
+/// What merges all parts of `op`, and nothing else; null without such an operation.
+static MergeOp findMerge(OnlineAttentionOp op) {
+  MergeOp merge;
+  for (Operation *user : op->getUsers()) {
+    auto found = dyn_cast<MergeOp>(user);
+    if (!found || (merge && merge != found) || found.getPartOuts().size() != 1 || !found.isStacked())
+      return {};
+    merge = found;
+  }
+  return merge;
+}
+
+LogicalResult attn::lowerPartsToHopper(OnlineAttentionOp op, const TileLoweringOptions &options) {
+  ImplicitLocOpBuilder host(op.getLoc(), op);
+  std::string name = (op->getParentOfType<FunctionOpInterface>().getName() + "_forward").str();
+  MergeOp merge = findMerge(op);
+  // A kernel folds factors of the score region: the one that repairs starts from the region as it was.
+  OnlineAttentionOp whole = merge ? cloneWhole(host, op, merge) : OnlineAttentionOp();
+  HopperPartsKernel kernel(host, op, name + "_parts", options);
+  Value progress = kernel.getHostProgress();
+  if (progress && !merge)
+    return op.emitOpError("expected its parts to be merged by an attn.merge of nothing else, since rows of the "
+                          "result are computed again; compile with family = portable");
+  kernel.build();
+  LogicalResult lowered = success();
+  if (progress) {
+    host.setInsertionPointAfter(merge);
+    auto [out, lse] = lowerMergeToTile(merge);
+    lowered = lowerMarkedRows(host, whole, options, out, lse, progress, name + "_repair");
+  }
+  if (whole)
+    whole.erase();
+  op.erase();
+  return lowered;
+}
