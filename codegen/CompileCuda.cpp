@@ -33,12 +33,13 @@ static bool isEverTaken(ModuleOp module, StringRef name) {
 FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
                                                                 const CudaPipelineOptions &options) {
   SmallVector<OwningOpRef<ModuleOp>> lowered;
-  enum class Kind { given, aligned, any, shortLengths, splitKv, fewRows };
+  enum class Kind { given, aligned, any, shortLengths, splitKv, manyRows, fewRows };
   auto lower = [&](Kind kind) -> LogicalResult {
     OwningOpRef<ModuleOp> copy = module.clone();
     PassManager pm(module.getContext());
     StringRef name = kind == Kind::shortLengths ? "short_lengths"
                      : kind == Kind::splitKv    ? "split_kv"
+                     : kind == Kind::manyRows   ? "many_rows"
                      : kind == Kind::fewRows    ? "few_rows"
                                                 : "";
     if (kind != Kind::given) {
@@ -46,7 +47,8 @@ FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
       own.copyOptionValuesFrom(options);
       own.aligned = kind != Kind::any;
       own.shortLengths = kind == Kind::shortLengths;
-      own.splitKv = kind == Kind::splitKv || kind == Kind::fewRows;
+      own.splitKv = kind == Kind::splitKv || kind == Kind::manyRows || kind == Kind::fewRows;
+      own.manyRows = kind == Kind::manyRows;
       own.fewRows = kind == Kind::fewRows;
       // What calls of the other kinds take.
       if (options.aligned && (!own.aligned || own.splitKv)) {
@@ -77,9 +79,12 @@ FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
     return lowered;
   TargetAttr target = getTarget(module);
   bool mayBeHopper = target && target.getArch() == Arch::sm_90a && options.family != "portable";
-  for (Kind kind : {Kind::shortLengths, Kind::splitKv, Kind::fewRows})
-    if ((kind == Kind::shortLengths ? mayBeHopper : options.kvSplits == 0) && failed(lower(kind)))
+  for (Kind kind : {Kind::shortLengths, Kind::splitKv, Kind::manyRows, Kind::fewRows}) {
+    bool isOfHopper = kind == Kind::shortLengths || kind == Kind::manyRows;
+    bool splits = kind != Kind::shortLengths;
+    if ((!isOfHopper || mayBeHopper) && (!splits || options.kvSplits == 0) && failed(lower(kind)))
       return failure();
+  }
   return lowered;
 }
 

@@ -11,6 +11,7 @@
 
 using namespace mlir;
 using namespace attn;
+using llvm::formatv;
 
 /// In the order of their usual speed where they fit, as measured on an H200. Those with more warps than 16
 /// rows each divide the columns, too: many columns have more accumulators than the registers of a warp hold.
@@ -176,11 +177,11 @@ static std::optional<ScheduleCandidate> makeCandidate(const ShapeClass &shape, T
     return candidate;
   if (shared > limit)
     candidate.rejection =
-        llvm::formatv("{0} bytes of shared memory exceed {1}, those of a block of which {2} "
+        formatv("{0} bytes of shared memory exceed {1}, those of a block of which {2} "
                       "share a multiprocessor",
                       shared, limit, tile.blocksPerMultiprocessor);
   else if (registers > kMaxAccumulatorRegisters)
-    candidate.rejection = llvm::formatv("{0} registers of accumulators a thread exceed {1}", registers,
+    candidate.rejection = formatv("{0} registers of accumulators a thread exceed {1}", registers,
                                         kMaxAccumulatorRegisters);
   return candidate;
 }
@@ -231,10 +232,12 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
     choice.hopperRejection = rejection;
   if (isAsked)
     return emitError() << "has no kernel of the hopper family: "
-                       << (!rejection.empty()          ? StringRef(rejection)
-                           : choice.candidates.empty() ? StringRef("expected block_m of 128 or 192 and "
-                                                                   "block_n of a multiple of 16 up to 256")
-                                                       : StringRef(choice.candidates.back().rejection))
+                       << (!rejection.empty() ? rejection
+                           : choice.candidates.empty()
+                               ? formatv("expected block_m of {0} and block_n of a multiple of 16 up to 256",
+                                         overrides.splitsKeys ? "64 or 128" : "128 or 192")
+                                     .str()
+                               : choice.candidates.back().rejection)
                        << "; compile with family = auto or portable";
   bool mismatches = false;
   SmallVector<GpuTile> tiles(getTiles(shape.kind));

@@ -62,8 +62,9 @@ std::string attn::getHopperRejection(const ShapeClass &shape, TargetAttr target,
     return formatv("its products are of elements of 16 bits, not of {0}", shape.elementBits);
   if (!overrides.aligned)
     return "the tensor memory accelerator needs bases and strides of a multiple of 16 bytes";
-  if (overrides.hasFewRows)
-    return "its tiles have at least 64 rows";
+  // It would compute rows again that show what dropped pairs hold: one more kernel, for a short call.
+  if (overrides.hasFewRows && shape.isMasked())
+    return "under a mask warps that divide the keys of few rows need no second kernel";
   if (int64_t columns = std::max(shape.headDim, shape.valueDim); columns > 256)
     return formatv("its tiles have at most 256 columns, not {0}", columns);
   return "";
@@ -163,7 +164,7 @@ static bool chooseHopperPartsSchedule(const ShapeClass &shape, TargetAttr target
   if (overrides.tile)
     return take(overrides.tile->blockM, overrides.tile->blockN, overrides.tile->stages);
   for (int64_t blockN : {128, 64, 32}) {
-    int64_t blockM = overrides.blockM ? overrides.blockM : 64;
+    int64_t blockM = overrides.blockM ? overrides.blockM : overrides.hasManyRows ? 128 : 64;
     if (overrides.blockN)
       blockN = overrides.blockN;
     int64_t stages = target.getMaxSharedMemory() / getPartsBlocks(blockM) / getPartsStageBytes(shape, blockN);

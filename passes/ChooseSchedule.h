@@ -56,8 +56,8 @@ struct ScheduleOverrides {
   int64_t maxBlockN = 0;
   /// For a GPU: a tile for few queries, whose keys are computed in parts.
   bool splitsKeys = false;
-  /// For a GPU: a tile whose rows are few.
-  bool hasFewRows = false;
+  /// For a GPU: a tile whose rows are few; for the hopper family: one for more rows than a warpgroup has.
+  bool hasFewRows = false, hasManyRows = false;
   /// For the hopper family: a tile for calls of no more than kShortLength queries.
   bool shortLengths = false;
   /// For a GPU: whether bases and strides of all tensors are multiples of 16 bytes.

@@ -19,11 +19,18 @@ using namespace mlir;
 using namespace attn;
 using namespace attn::tile;
 
+static Value getNumParts(ImplicitLocOpBuilder &host, OnlineAttentionOp op) {
+  if (Value splits = op.getSplits())
+    return splits;
+  return arith::ConstantIndexOp::create(host, op.getSchedule().getKvSplits());
+}
+
 namespace {
 class HopperPartsKernel : public HopperKernel {
 public:
+  /// What a single part computes is all there is, and goes to `whole`, if that is not null.
   HopperPartsKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
-                    const TileLoweringOptions &options);
+                    const TileLoweringOptions &options, const MergeTarget *whole);
   void build();
 
 private:
@@ -33,30 +40,33 @@ private:
   void consume();
   void step(const StreamedBlock &block);
   void finalise();
+  void store(Value out, Value lse, Value part);
 
-  Value hostParts, hostOut, hostLse, out, lse;
+  Value hostParts, hostOut, hostLse, partOuts, partLses, out, lse;
   /// Which part, of how many; the rows of all blocks of a head, and the queries of this block.
-  Value split, parts, rows, numBlocks, queryBegin, queryEnd;
+  Value split, parts, rows, numBlocks, queryBegin, queryEnd, blockRows;
 };
 } // namespace
 
 HopperPartsKernel::HopperPartsKernel(ImplicitLocOpBuilder &host, OnlineAttentionOp op, StringRef name,
-                                     const TileLoweringOptions &options)
-    : HopperKernel(host, op, name, options) {
-  hostParts = op.getSplits()
-                  ? Value(op.getSplits())
-                  : arith::ConstantIndexOp::create(host, op.getSchedule().getKvSplits()).getResult();
-  hostOut = named(allocateResult(host, op.getResult(0), op.getQuery(), hostParts), "part_outs");
-  hostLse = named(allocateResult(host, op.getResult(1), op.getQuery(), hostParts), "part_lses");
-  out = addParameter(hostOut, "out");
-  lse = addParameter(hostLse, "lse");
+                                     const TileLoweringOptions &options, const MergeTarget *whole)
+    : HopperKernel(host, op, name, options), hostParts(getNumParts(host, op)) {
+  Value stored = whole ? arith::MulIOp::create(host, hostParts, whole->isSplit).getResult() : hostParts;
+  hostOut = named(allocateResult(host, op.getResult(0), op.getQuery(), stored), "part_outs");
+  hostLse = named(allocateResult(host, op.getResult(1), op.getQuery(), stored), "part_lses");
+  partOuts = addParameter(hostOut, "part_outs");
+  partLses = addParameter(hostLse, "part_lses");
+  if (whole) {
+    out = addParameter(whole->out, "out");
+    lse = addParameter(whole->lse, "lse");
+  }
+  parts = named(addParameter(hostParts, "parts"), "parts");
   addProgress();
   addKeyMaps();
 }
 
 void HopperPartsKernel::decodeWork() {
   Value work = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-  parts = dim(out, 0, "parts");
   split = takeDigit(work, parts, "split");
   Value position = takeDigit(work, numBlocks, "position");
   if (packed) {
@@ -107,12 +117,21 @@ void HopperPartsKernel::finalise() {
     checkOutput();
   normaliseOutput();
   computeLse();
-  Value blockRows = named(sub(rows, begin), "q_rows");
   if (dropsPairs())
     noteMarked(markRows(blockRows, /*isFixed=*/Value(), /*keys=*/Value()));
-  SmallVector<Value> place{split, batch, head, begin};
+  auto storePart = [&] { store(partOuts, partLses, split); };
+  if (!out)
+    return storePart();
+  ifThenElse(
+      isLess(index(1), parts), storePart, [&] { store(out, lse, /*part=*/Value()); });
+}
+
+void HopperPartsKernel::store(Value out, Value lse, Value part) {
+  SmallVector<Value> place{batch, head, begin};
+  if (part)
+    place.insert(place.begin(), part);
   // Parts are contiguous: their rows may be none of 16 bytes.
-  bool aligned = options.aligned && valueDim % 4 == 0;
+  bool aligned = options.aligned && (!part || valueDim % 4 == 0);
   StoreOp::create(b, output, /*via=*/Value(), out, place, blockRows, aligned, packed);
   StoreRowsOp::create(b, rowMax, lse, place, blockRows, packed);
 }
@@ -122,8 +141,9 @@ void HopperPartsKernel::consume() {
   SmallVector<int64_t> warps{4 * consumers, 1};
   queryTile = fragment("query_rows", FragmentType::get(b.getContext(), {blockM(), paddedHeadDim},
                                                        elementType, Layout::operand_a, warps));
-  LoadOperandOp::create(b, query, ValueRange{batch, head, begin}, named(sub(rows, begin), "q_rows"),
-                        queryTile, options.aligned, packed);
+  blockRows = named(sub(rows, begin), "q_rows");
+  LoadOperandOp::create(b, query, ValueRange{batch, head, begin}, blockRows, queryTile, options.aligned,
+                        packed);
   initialiseRows();
   forEachBlock([&](const StreamedBlock &block) { step(block); });
   ReleaseKernelsOp::create(b);
@@ -186,21 +206,30 @@ LogicalResult attn::lowerPartsToHopper(OnlineAttentionOp op, const TileLoweringO
   std::string name = (op->getParentOfType<FunctionOpInterface>().getName() + "_forward").str();
   MergeOp merge = findMerge(op);
   // A kernel folds factors of the score region: the one that repairs starts from the region as it was.
-  OnlineAttentionOp whole = merge ? cloneWhole(host, op, merge) : OnlineAttentionOp();
-  HopperPartsKernel kernel(host, op, name + "_parts", options);
+  OnlineAttentionOp whole;
+  MergeTarget target;
+  if (merge) {
+    whole = cloneWhole(host, op, merge);
+    target.out = allocateResult(host, merge.getOut(), op.getQuery());
+    target.lse = allocateResult(host, merge.getLse(), op.getQuery());
+    Value one = arith::ConstantIndexOp::create(host, 1);
+    Value more = arith::SubIOp::create(host, getNumParts(host, op), one);
+    target.isSplit = arith::MinSIOp::create(host, more, one);
+  }
+  HopperPartsKernel kernel(host, op, name + "_parts", options, merge ? &target : nullptr);
   Value progress = kernel.getHostProgress();
   if (progress && !merge)
     return op.emitOpError("expected its parts to be merged by an attn.merge of nothing else, since rows of the "
                           "result are computed again; compile with family = portable");
   kernel.build();
   LogicalResult lowered = success();
-  if (progress) {
+  if (merge) {
     host.setInsertionPointAfter(merge);
-    auto [out, lse] = lowerMergeToTile(merge);
-    lowered = lowerMarkedRows(host, whole, options, out, lse, progress, name + "_repair");
-  }
-  if (whole)
+    lowerMergeToTile(merge, target);
+    if (progress)
+      lowered = lowerMarkedRows(host, whole, options, target.out, target.lse, progress, name + "_repair");
     whole.erase();
+  }
   op.erase();
   return lowered;
 }

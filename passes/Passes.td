@@ -176,6 +176,8 @@ def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
            "Forward, on a GPU: choose a tile for keys that are computed in parts">,
     Option<"fewRows", "few-rows", "bool", "false",
            "With split-keys: choose one of few rows, whose warps divide the keys, if there is one">,
+    Option<"manyRows", "many-rows", "bool", "false",
+           "With split-keys, hopper family: choose one of 128 rows, for more than a warpgroup has">,
     Option<"shortLengths", "short-lengths", "bool", "false",
            "Forward, hopper family: choose a tile for few queries, for calls that have few, if it is another one">,
     Option<"family", "family", "std::string", "\"auto\"",
@@ -213,6 +215,9 @@ def SplitKvPass : Pass<"attn-split-kv", "::mlir::ModuleOp"> {
     ```
     parts = max(1, min(ceil(15/16 multiprocessors / blocks), keys / 256, 128))
     ```
+
+    Where the schedule is one of the hopper family with 128 rows, this is for calls of more than 64 rows, of which there are
+    several parts, or tiles of each head would be a third more than those that its heads share.
 
     An operation with block lists is not split by lengths: they have no ranges to divide. Nor is one of f32 tensors: parts
     are weighted by their lse, whose rounding shows there.

@@ -65,6 +65,7 @@ void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &optio
   plan.keyOuter = options.keyOuter;
   plan.splitKeys = gpu.splitByLengths || options.kvSplits > 1;
   plan.fewRows = gpu.fewRows;
+  plan.manyRows = gpu.manyRows;
   plan.shortLengths = gpu.shortLengths;
   plan.family = gpu.family;
   plan.exactMaximum = gpu.exactMaximum;
@@ -147,6 +148,7 @@ void attn::buildCudaPipeline(OpPassManager &pm, const CudaPipelineOptions &optio
   GpuPlanOptions gpu;
   gpu.splitByLengths = options.splitKv && options.kvSplits == 0;
   gpu.fewRows = options.fewRows;
+  gpu.manyRows = options.manyRows;
   gpu.shortLengths = options.shortLengths;
   gpu.aligned = options.aligned;
   gpu.exactMaximum = options.exactMaximum;

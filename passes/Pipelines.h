@@ -63,6 +63,10 @@ struct CudaPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<Cuda
   Option<bool> fewRows{*this, "few-rows",
                        llvm::cl::desc("With split-kv: for so few queries that a tile has few rows"),
                        llvm::cl::init(false)};
+  Option<bool> manyRows{*this, "many-rows",
+                        llvm::cl::desc("With split-kv, hopper family: for more queries than a "
+                                       "warpgroup has rows"),
+                        llvm::cl::init(false)};
   Option<bool> shortLengths{
       *this, "short-lengths",
       llvm::cl::desc("Forward, hopper family: for calls of few queries, if these have a "
@@ -73,7 +77,8 @@ struct CudaPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<Cuda
 
 /// What is chosen for a GPU only.
 struct GpuPlanOptions {
-  bool splitByLengths = false, fewRows = false, shortLengths = false, aligned = true, exactMaximum = false;
+  bool splitByLengths = false, fewRows = false, manyRows = false, shortLengths = false, aligned = true,
+       exactMaximum = false;
   std::string family = "auto";
   llvm::SmallVector<int64_t> tile;
 };

@@ -60,6 +60,7 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   overrides.setLists(op);
   overrides.splitsKeys = splitKeys && !op.getBlockLists();
   overrides.hasFewRows = fewRows && overrides.splitsKeys;
+  overrides.hasManyRows = manyRows && overrides.splitsKeys;
   overrides.shortLengths = shortLengths && kind == KernelKind::forward;
   overrides.aligned = aligned;
   overrides.family = symbolizeScheduleFamily(family);

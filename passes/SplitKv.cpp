@@ -51,6 +51,8 @@ static void split(ImplicitLocOpBuilder &b, OnlineAttentionOp op, int64_t splits,
 static constexpr int64_t kMinPartKeys = 256;
 /// Keys that repay it where heads have one block of queries each: smaller tiles, of several heads.
 static constexpr int64_t kMinKeys = 1024;
+/// Rows of a tile that one warpgroup keeps.
+static constexpr int64_t kWarpgroupRows = 64;
 /// More parts than this take longer to merge than the last ones save.
 static constexpr int64_t kMaxParts = 128;
 
@@ -121,11 +123,14 @@ static void splitByLengths(OnlineAttentionOp op, TargetAttr target) {
   bool packs = packsHeads(op);
   Value one = constant(1);
   Value blocks = arith::MaxSIOp::create(b, getNumForwardBlocks(b, op, packs), one);
-  // Blocks whose warps divide the keys saturate the memory when nearly every multiprocessor has one.
-  bool hasFewRows = schedule.getKeyWarps() > 1;
-  if (hasFewRows)
+  bool hasFewRows = schedule.getKeyWarps() > 1, isHopper = schedule.getFamily() == ScheduleFamily::hopper,
+       hasManyRows = isHopper && schedule.getBlockM() > kWarpgroupRows;
+  // Blocks whose copies are under way all the time saturate the memory when nearly every multiprocessor has
+  // one, and there is room for a second one. With many rows products take as long.
+  bool saturates = hasFewRows || (isHopper && !hasManyRows);
+  if (saturates)
     room = target.getMultiprocessors() - target.getMultiprocessors() / 16;
-  Value byRoom = hasFewRows ? arith::CeilDivSIOp::create(b, constant(room), blocks).getResult()
+  Value byRoom = saturates ? arith::CeilDivSIOp::create(b, constant(room), blocks).getResult()
                             : arith::DivSIOp::create(b, constant(room), blocks).getResult();
   Value visited = getVisitedKeys(b, op);
   Value byKeys = arith::DivSIOp::create(b, visited, constant(kMinPartKeys));
@@ -134,11 +139,20 @@ static void splitByLengths(OnlineAttentionOp op, TargetAttr target) {
   auto isAtLeast = [&](Value x, Value y) -> Value {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::sge, x, y);
   };
-  Value isOneTile = isAtLeast(constant(schedule.getBlockM()), getNumForwardRows(b, op, packs));
-  isOneTile = arith::AndIOp::create(b, isOneTile, isAtLeast(visited, constant(kMinKeys)));
-  Value pays =
-      hasFewRows ? isOneTile : arith::OrIOp::create(b, isOneTile, isAtLeast(parts, constant(2))).getResult();
-  tile::TakeIfOp::create(b, pays, hasFewRows ? "few_rows" : "split_kv");
+  auto both = [&](Value x, Value y) -> Value { return arith::AndIOp::create(b, x, y); };
+  auto either = [&](Value x, Value y) -> Value { return arith::OrIOp::create(b, x, y); };
+  Value rows = getNumForwardRows(b, op, packs), hasKeys = isAtLeast(visited, constant(kMinKeys)),
+        isSplit = isAtLeast(parts, constant(2));
+  Value isOneTile = both(isAtLeast(constant(schedule.getBlockM()), rows), hasKeys);
+  Value pays = hasFewRows ? isOneTile : either(isOneTile, isSplit);
+  if (hasManyRows) {
+    // Tiles of a head each have empty rows, or there are fewer of them than multiprocessors.
+    Value shared = arith::MulIOp::create(b, blocks, constant(4)),
+          apart = arith::MulIOp::create(b, getNumForwardBlocks(b, op, /*packs=*/false), constant(3));
+    pays = both(isAtLeast(rows, constant(kWarpgroupRows + 1)),
+                either(both(isAtLeast(apart, shared), hasKeys), isSplit));
+  }
+  tile::TakeIfOp::create(b, pays, hasFewRows ? "few_rows" : hasManyRows ? "many_rows" : "split_kv");
 
   auto named = remark::RemarkOpts::name("kv-splits").category("attn-split-kv").function("forward");
   remark::passed(op->getLoc(), named)

@@ -227,8 +227,12 @@ void roundQuerySum(mlir::ImplicitLocOpBuilder &host, OnlineAttentionOp op, mlir:
                    tile::FragmentType type, llvm::StringRef name, const TileLoweringOptions &options);
 void lowerDeltaToTile(DeltaOp op, const TileLoweringOptions &options);
 void lowerBlockListsToTile(BlockListsOp op);
-/// The buffers of what it gives.
-std::pair<mlir::Value, mlir::Value> lowerMergeToTile(MergeOp op);
+/// Where a merge writes, on the host's side, and 1 or 0, whether there is more than one part: it is not
+/// launched for a single one.
+struct MergeTarget {
+  mlir::Value out, lse, isSplit;
+};
+void lowerMergeToTile(MergeOp op, std::optional<MergeTarget> target = std::nullopt);
 
 /// Whether the rows of a tile of a split forward are those of all query heads of a key head, so that the key
 /// head is read once: its few queries would leave most of the tile empty otherwise. Not where the heads visit

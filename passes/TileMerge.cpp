@@ -32,8 +32,8 @@ static constexpr size_t kMaxPairs = 32;
 namespace {
 class MergeKernel : public TileKernel {
 public:
-  MergeKernel(ImplicitLocOpBuilder &host, MergeOp op, StringRef name);
-  std::pair<Value, Value> build();
+  MergeKernel(ImplicitLocOpBuilder &host, MergeOp op, StringRef name, std::optional<MergeTarget> target);
+  void build();
 
 private:
   using UpdateFn = function_ref<SmallVector<Value>(Value lse, Value partOut, Value part, ValueRange carried)>;
@@ -47,7 +47,7 @@ private:
   ImplicitLocOpBuilder &host;
   MergeOp op;
   SmallVector<Value> partOuts, partLses;
-  Value hostOut, hostLse, out, lse;
+  Value hostOut, hostLse, isSplit, out, lse;
   Value batch, head, row, lane;
   /// Threads of a row, and rows of a block.
   int64_t rowThreads, blockRows;
@@ -59,7 +59,8 @@ static int64_t getRowWarps(MergeOp op) {
   return op.isStacked() ? std::clamp<int64_t>(op.getOut().getType().getDimSize(3) / kLanes, 1, kWarps) : 1;
 }
 
-MergeKernel::MergeKernel(ImplicitLocOpBuilder &host, MergeOp op, StringRef name)
+MergeKernel::MergeKernel(ImplicitLocOpBuilder &host, MergeOp op, StringRef name,
+                         std::optional<MergeTarget> target)
     : TileKernel(host, name,
                  KernelAttr::get(op.getContext(), kWarps / getRowWarps(op) * getRowWarps(op),
                                  /*blocks_per_multiprocessor=*/1, /*shared_bytes=*/0, /*optimization=*/3)),
@@ -79,8 +80,10 @@ MergeKernel::MergeKernel(ImplicitLocOpBuilder &host, MergeOp op, StringRef name)
     partOuts.push_back(addTensor(std::get<0>(part), "part_out" + suffix));
     partLses.push_back(addTensor(std::get<1>(part), "part_lse" + suffix));
   }
-  hostOut = allocate(op.getOut());
-  hostLse = allocate(op.getLse());
+  hostOut = target ? target->out : allocate(op.getOut());
+  hostLse = target ? target->lse : allocate(op.getLse());
+  if (target)
+    isSplit = target->isSplit;
   out = addParameter(hostOut, "out");
   lse = addParameter(hostLse, "lse");
 }
@@ -179,7 +182,7 @@ void MergeKernel::mergeRow(int64_t maxUnroll) {
   });
 }
 
-std::pair<Value, Value> MergeKernel::build() {
+void MergeKernel::build() {
   requireShort(host, tensor::DimOp::create(host, op.getPartOuts().front(), op.isStacked() ? 3 : 2),
                "queries");
   if (canAwaitKernels(op))
@@ -207,14 +210,15 @@ std::pair<Value, Value> MergeKernel::build() {
       arith::CeilDivSIOp::create(host, size(2), arith::ConstantIndexOp::create(host, blockRows).getResult());
   for (int64_t position : {0, 1})
     blocks = arith::MulIOp::create(host, blocks, size(position));
+  if (isSplit)
+    blocks = arith::MulIOp::create(host, blocks, isSplit);
   launch(blocks);
   replaceWithBuffer(host, op.getOut(), hostOut);
   replaceWithBuffer(host, op.getLse(), hostLse);
-  return {hostOut, hostLse};
 }
 
 /// Merges of up to `kMaxPairs` pairs, in f32, and one of what they give.
-static std::pair<Value, Value> mergeInGroups(MergeOp op) {
+static void mergeInGroups(MergeOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   auto outType = cast<RankedTensorType>(op.getPartOuts().front().getType()).clone(b.getF32Type());
   Type types[] = {outType, op.getPartLses().front().getType()};
@@ -230,18 +234,15 @@ static std::pair<Value, Value> mergeInGroups(MergeOp op) {
   merges.push_back(MergeOp::create(b, op.getResultTypes(), outs, lses));
   op->replaceAllUsesWith(merges.back());
   op.erase();
-  std::pair<Value, Value> results;
   for (MergeOp merge : merges)
-    results = lowerMergeToTile(merge);
-  return results;
+    lowerMergeToTile(merge);
 }
 
-std::pair<Value, Value> attn::lowerMergeToTile(MergeOp op) {
+void attn::lowerMergeToTile(MergeOp op, std::optional<MergeTarget> target) {
   if (op.getPartOuts().size() > kMaxPairs)
     return mergeInGroups(op);
   ImplicitLocOpBuilder host(op.getLoc(), op);
   StringRef function = op->getParentOfType<FunctionOpInterface>().getName();
-  std::pair<Value, Value> results = MergeKernel(host, op, (function + "_merge").str()).build();
+  MergeKernel(host, op, (function + "_merge").str(), target).build();
   op.erase();
-  return results;
 }

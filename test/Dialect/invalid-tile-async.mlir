@@ -48,6 +48,18 @@ func.func @f() {
 
 // -----
 
+gpu.module @m {
+  gpu.func @f() kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 8, blocks_per_multiprocessor = 2>} {
+    // expected-error @below {{at most 256 in a thread of each warpgroup together, got 224 and 40, together 264 [WS2]}}
+    attn_tile.warp_specialize consumers(1) registers(224) {
+    } producer registers(40) {
+    }
+    gpu.return
+  }
+}
+
+// -----
+
 func.func @f() {
   // expected-error @below {{got 100 and 24, together 124 [WS2]}}
   attn_tile.warp_specialize consumers(1) registers(100) {

@@ -54,3 +54,22 @@ func.func @key_warps(%q: !t, %lists: tensor<1x1x?x?x4xi32>) -> !t {
     } : (!t, !t, !t) -> (!t, !l)
   return %out : !t
 }
+
+// -----
+
+// Rows that show what dropped pairs hold are computed again after the merge.
+!t = tensor<1x1x?x64xbf16>
+!p = tensor<3x1x1x?x64xf32>
+func.func @parts_without_merge(%q: !t) -> !p {
+  // expected-error @below {{expected its parts to be merged by an attn.merge of nothing else, since rows of the result are computed again; compile with family = portable}}
+  %outs, %lses = attn.online_attention forward %q, %q, %q
+    schedule(<block_m = 64, block_n = 128, kv_splits = 3, warps = 8, blocks_per_multiprocessor = 2, stages = 3, family = hopper>)
+    mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %keep = arith.cmpi sle, %kv_idx, %q_idx : index
+      attn.yield %keep : i1
+    } ranges(%b: index, %h: index, %begin: index, %end: index) {
+      %c0 = arith.constant 0 : index
+      attn.yield_ranges visited(%c0 to %end) masked(%begin to %end)
+    } : (!t, !t, !t) -> (!p, tensor<3x1x1x?xf32>)
+  return %outs : !p
+}

@@ -29,10 +29,10 @@
 // CHECK: %[[LESS:.*]] = arith.minsi %[[BY_ROOM]], %[[BY_KEYS]] : index
 // CHECK: %[[MOST:.*]] = arith.minsi %[[LESS]], %c128{{.*}} : index
 // CHECK: %[[PARTS:.*]] = arith.maxsi %[[MOST]], %c1{{.*}} : index
-// CHECK: arith.cmpi sge, %c64{{.*}}, %{{.*}} : index
 // CHECK: %[[ENOUGH:.*]] = arith.cmpi sge, %[[KV_LEN]], %c1024{{.*}} : index
-// CHECK: arith.andi %{{.*}}, %[[ENOUGH]] : i1
 // CHECK: arith.cmpi sge, %[[PARTS]], %c2{{.*}} : index
+// CHECK: arith.cmpi sge, %c64{{.*}}, %{{.*}} : index
+// CHECK: arith.andi %{{.*}}, %[[ENOUGH]] : i1
 // CHECK: %[[PAYS:.*]] = arith.ori %{{.*}} : i1
 // CHECK: attn_tile.take_if %[[PAYS]] "split_kv"
 // CHECK: %[[OUTS:.*]], %[[LSES:.*]] = attn.online_attention forward {{.*}} splits(%[[PARTS]]) : {{.*}} -> (tensor<?x?x32x?x64xf32>, tensor<?x?x32x?xf32>)
@@ -113,5 +113,40 @@ func.func @exact(%q: tensor<?x32x?x64xf32>, %k: tensor<?x8x?x64xf32>) -> tensor<
   %out, %lse = attn.online_attention forward %q, %k, %k schedule(<block_m = 64, block_n = 64, warps = 4, blocks_per_multiprocessor = 3>)
     : (tensor<?x32x?x64xf32>, tensor<?x8x?x64xf32>, tensor<?x8x?x64xf32>) -> (tensor<?x32x?x64xf32>, tensor<?x32x?xf32>)
   return %out : tensor<?x32x?x64xf32>
+}
+}
+
+// -----
+
+// The hopper family. Of tiles of 64 rows nearly every multiprocessor is to have one, as of those of few rows.
+// CHECK-LABEL: func @hopper(
+// CHECK: %[[BLOCKS:.*]] = arith.maxsi %{{.*}}, %c1{{.*}} : index
+// CHECK: arith.ceildivsi %c124{{.*}}, %[[BLOCKS]] : index
+// CHECK: attn_tile.take_if %{{.*}} "split_kv"
+module attributes {attn.target = #attn.target<arch = sm_90a, multiprocessors = 132, max_shared_memory = 232448>} {
+func.func @hopper(%q: tensor<?x32x?x64xbf16>, %k: tensor<?x8x?x64xbf16>) -> tensor<?x32x?x64xbf16> {
+  %out, %lse = attn.online_attention forward %q, %k, %k
+    schedule(<block_m = 64, block_n = 128, warps = 8, blocks_per_multiprocessor = 2, stages = 3, family = hopper>)
+    : (tensor<?x32x?x64xbf16>, tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>) -> (tensor<?x32x?x64xbf16>, tensor<?x32x?xf32>)
+  return %out : tensor<?x32x?x64xbf16>
+}
+}
+
+// -----
+
+// Those of 128 rows are for more than 64, in several parts, or where heads share tiles that would be a third more.
+// CHECK-LABEL: func @many_rows(
+// CHECK: %[[BLOCKS:.*]] = arith.maxsi %{{.*}}, %c1{{.*}} : index
+// CHECK: arith.divsi %c132{{.*}}, %[[BLOCKS]] : index
+// CHECK: arith.muli %[[BLOCKS]], %c4{{.*}} : index
+// CHECK: arith.muli %{{.*}}, %c3{{.*}} : index
+// CHECK: arith.cmpi sge, %{{.*}}, %c65{{.*}} : index
+// CHECK: attn_tile.take_if %{{.*}} "many_rows"
+module attributes {attn.target = #attn.target<arch = sm_90a, multiprocessors = 132, max_shared_memory = 232448>} {
+func.func @many_rows(%q: tensor<?x32x?x64xbf16>, %k: tensor<?x8x?x64xbf16>) -> tensor<?x32x?x64xbf16> {
+  %out, %lse = attn.online_attention forward %q, %k, %k
+    schedule(<block_m = 128, block_n = 128, warps = 12, stages = 4, family = hopper>)
+    : (tensor<?x32x?x64xbf16>, tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>) -> (tensor<?x32x?x64xbf16>, tensor<?x32x?xf32>)
+  return %out : tensor<?x32x?x64xbf16>
 }
 }

@@ -202,6 +202,7 @@ def test_garbage_captures(compiled, mod):
 def test_garbage_in_parts(compiled, mod):
     attention = Attention("bf16", 8, 2, 128, 128, MODS[mod])
     check_garbage(attention, compiled(attention, kv_splits=3), ((1, 700), (5, 300)), False)
+    check_garbage(attention, compiled(attention), ((2, 2000), (16, 2048), (40, 3001)), False)
 
 
 def test_garbage_tf32(compiled):

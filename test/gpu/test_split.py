@@ -46,11 +46,24 @@ def test_groups(compiled, heads, mod):
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.parametrize("mod", ("plain", "bottom_right"))
+@pytest.mark.parametrize("head_dim", (64, 128))
+def test_all_lengths(compiled, head_dim, mod):
+    """No hang and no wrong number for any number of blocks of keys in a part: 0 to 300 keys in three."""
+    attention = Attention("bf16", 6, 2, head_dim, head_dim, MODS[mod])
+    fn = compiled(attention, kv_splits=3)
+    problems = []
+    for kv_len in range(301):
+        problems += check(attention, fn, attention.shape(1, kv_len * 7 % 45, kv_len), False, seed=kv_len)
+    assert not problems, "\n".join(problems)
+
+
 @pytest.mark.parametrize("q_len", (1, 4, 16))
 def test_garbage(compiled, q_len):
-    """What the values of dropped pairs hold does not show; infinities of others do."""
+    """What the values of dropped pairs hold does not show; infinities of others do. (The hopper family, which has tiles of 16
+    queries otherwise, computes such rows again, in another order.)"""
     attention = Attention("bf16", 32, 8, 128, 128, MODS["padding"])
-    fn = compiled(attention)
+    fn = compiled(attention, family="portable")
     shape = attention.shape(3, q_len, 4099)
     inputs = make_inputs(attention, shape, seed=3)
     q, k, v, (lengths,) = (inputs[name] for name in ("q", "k", "v", "captures"))
@@ -119,7 +132,7 @@ def test_choice(compiled):
         shape = plain.shape(1, 1, kv_len)
         inputs = make_inputs(plain, shape)
         assert bool(parts_of(fn, *(inputs[n] for n in "qkv"), attention=plain, shape=shape)) == is_split, shape
-    assert [v["name"] for v in json.loads(fn.launch_plan())["variants"]] == ["few_rows", "split_kv", "aligned", "any"]
+    assert [v["name"] for v in json.loads(fn.launch_plan())["variants"]] == ["many_rows", "split_kv", "aligned", "any"]
 
 
 @pytest.mark.parametrize("q_len", (1, 4, 16))

@@ -309,6 +309,7 @@ TEST_F(ChooseScheduleTest, TakesSmallGpuTilesForPartsOfTheKeys) {
     shape.elementBits = 16;
     ScheduleOverrides overrides;
     overrides.splitsKeys = true;
+    overrides.family = ScheduleFamily::portable;
     ScheduleAttr schedule = choose(shape, getNamedTarget(&context, arch), overrides).schedule;
     return std::tuple(schedule.getBlockM(), schedule.getBlockN(), schedule.getBlocksPerMultiprocessor());
   };
@@ -323,6 +324,7 @@ TEST_F(ChooseScheduleTest, LetsWarpsDivideTheKeysOfFewRows) {
     shape.elementBits = elementBits;
     ScheduleOverrides overrides;
     overrides.splitsKeys = overrides.hasFewRows = true;
+    overrides.family = ScheduleFamily::portable;
     ScheduleAttr schedule = choose(shape, getNamedTarget(&context, arch), overrides).schedule;
     return std::tuple(schedule.getBlockN(), schedule.getKeyWarps(), schedule.getBlocksPerMultiprocessor());
   };
@@ -415,6 +417,46 @@ TEST_F(ChooseScheduleTest, TakesTheFastestHopperTileThatFits) {
   EXPECT_EQ(choose(shape, gpu, overrides).schedule.getFamily(), ScheduleFamily::portable);
 }
 
+/// Keys in parts: two blocks of a warpgroup share a multiprocessor, or one has two warpgroups; copies of at
+/// least one tile are always under way.
+TEST_F(ChooseScheduleTest, ChoosesHopperTilesForParts) {
+  TargetAttr gpu = getNamedTarget(&context, Arch::sm_90a);
+  ShapeClass shape = makeShape(KernelKind::forward);
+  shape.elementBits = 16;
+  ScheduleOverrides overrides;
+  overrides.splitsKeys = true;
+  auto expectTile = [&](int64_t dim, GpuTile expected) {
+    shape.headDim = shape.valueDim = dim;
+    ScheduleChoice choice = choose(shape, gpu, overrides);
+    EXPECT_EQ(choice.schedule.getFamily(), ScheduleFamily::hopper) << dim;
+    EXPECT_TRUE(choice.candidates.back().getTile() == expected)
+        << dim << ": " << choice.candidates.back().blockM << " x " << choice.candidates.back().blockN;
+    // The same by hand.
+    ScheduleOverrides given = overrides;
+    given.family = ScheduleFamily::hopper;
+    given.tile = expected;
+    EXPECT_EQ(choose(shape, gpu, given).schedule, choice.schedule);
+    given.tile->warps += 4;
+    EXPECT_NE(chooseError(shape, gpu, given).find("blocks a multiprocessor of a tile of"), std::string::npos);
+  };
+  expectTile(32, {64, 128, 8, 2, 3}); // panels have 64 columns
+  expectTile(64, {64, 128, 8, 2, 3});
+  expectTile(128, {64, 64, 8, 2, 3});
+  expectTile(192, {64, 32, 8, 2, 4});
+  overrides.hasManyRows = true;
+  expectTile(64, {128, 128, 12, 1, 4});
+  expectTile(128, {128, 128, 12, 1, 3});
+  overrides.hasManyRows = false;
+  shape.headDim = shape.valueDim = 256;
+  EXPECT_EQ(choose(shape, gpu, overrides).schedule.getFamily(), ScheduleFamily::portable);
+  overrides.family = ScheduleFamily::hopper;
+  EXPECT_NE(chooseError(shape, gpu, overrides).find(" a thread exceed "), std::string::npos);
+  overrides.blockM = 192;
+  EXPECT_EQ(chooseError(shape, gpu, overrides),
+            "has no kernel of the hopper family: expected block_m of 64 or 128 and block_n of a multiple "
+            "of 16 up to 256; compile with family = auto or portable");
+}
+
 /// Where it cannot be, it is refused if asked for, and the portable one is taken if not, with the same
 /// reason.
 TEST_F(ChooseScheduleTest, RefusesHopperKernelsThatCannotBe) {
@@ -445,8 +487,11 @@ TEST_F(ChooseScheduleTest, RefusesHopperKernelsThatCannotBe) {
   expectRefused(plain, overrides,
                 "the tensor memory accelerator needs bases and strides of a multiple of 16 bytes");
   overrides = {};
-  overrides.splitsKeys = true;
-  expectRefused(plain, overrides, "it does not compute keys in parts");
+  overrides.splitsKeys = overrides.hasFewRows = true;
+  shape = plain;
+  shape.mask = MaskClass::comparison;
+  expectRefused(shape, overrides,
+                "under a mask warps that divide the keys of few rows need no second kernel");
 
   TargetAttr gpu = getNamedTarget(&context, Arch::sm_90a);
   overrides = {};

@@ -69,6 +69,9 @@ struct Options {
   cl::opt<bool> fewRows{
       "few-rows", cl::cat(category),
       cl::desc("Lower for so few queries and long keys that a tile has few rows (a plan: for those too)")};
+  cl::opt<bool> manyRows{"many-rows", cl::cat(category),
+                         cl::desc("Lower for few queries and long keys, but more rows than a warpgroup has (a "
+                                  "plan: for those too)")};
   cl::opt<bool> shortLengths{"short-lengths", cl::cat(category),
                              cl::desc("Lower for few queries, where these have a tile of their own (a plan: "
                                       "for those too)")};
@@ -190,7 +193,7 @@ static LogicalResult translate(ModuleOp module, const Options &options, llvm::ra
   pipeline.aligned = options.aligned.getValue();
   pipeline.family = options.family.getValue();
   pipeline.exactMaximum = options.exactMaximum.getValue();
-  if (options.action != Output::LaunchPlan && !options.splitKv && !options.fewRows)
+  if (options.action != Output::LaunchPlan && !options.splitKv && !options.manyRows && !options.fewRows)
     pipeline.kvSplits = 1;
   auto modules = cuda::lowerToCuda(module, pipeline);
   if (failed(modules))
@@ -204,6 +207,7 @@ static LogicalResult translate(ModuleOp module, const Options &options, llvm::ra
   }
 
   StringRef wanted = options.fewRows        ? "few_rows"
+                     : options.manyRows     ? "many_rows"
                      : options.splitKv      ? "split_kv"
                      : options.shortLengths ? "short_lengths"
                                             : "";
