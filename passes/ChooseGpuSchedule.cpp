@@ -176,13 +176,12 @@ static std::optional<ScheduleCandidate> makeCandidate(const ShapeClass &shape, T
   if (!candidate.rejection.empty())
     return candidate;
   if (shared > limit)
-    candidate.rejection =
-        formatv("{0} bytes of shared memory exceed {1}, those of a block of which {2} "
-                      "share a multiprocessor",
-                      shared, limit, tile.blocksPerMultiprocessor);
+    candidate.rejection = formatv("{0} bytes of shared memory exceed {1}, those of a block of which {2} "
+                                  "share a multiprocessor",
+                                  shared, limit, tile.blocksPerMultiprocessor);
   else if (registers > kMaxAccumulatorRegisters)
-    candidate.rejection = formatv("{0} registers of accumulators a thread exceed {1}", registers,
-                                        kMaxAccumulatorRegisters);
+    candidate.rejection =
+        formatv("{0} registers of accumulators a thread exceed {1}", registers, kMaxAccumulatorRegisters);
   return candidate;
 }
 

@@ -137,8 +137,8 @@ std::optional<ScheduleCandidate> attn::makeHopperPartsCandidate(const ShapeClass
   if (shared > room)
     candidate.rejection = formatv("{0} bytes of shared memory exceed {1}", shared, room);
   else if (registers > limit)
-    candidate.rejection = formatv("{0} registers of queries, accumulators and probabilities a thread exceed {1}",
-                                  registers, limit);
+    candidate.rejection = formatv(
+        "{0} registers of queries, accumulators and probabilities a thread exceed {1}", registers, limit);
   return candidate;
 }
 
@@ -150,8 +150,9 @@ static bool chooseHopperPartsSchedule(const ShapeClass &shape, TargetAttr target
     if (!candidate)
       return false;
     if (overrides.tile && !(candidate->getTile() == *overrides.tile))
-      candidate->rejection = formatv("expected {0} warps and {1} blocks a multiprocessor of a tile of {2} x {3}",
-                                     candidate->warps, candidate->blocksPerMultiprocessor, blockM, blockN);
+      candidate->rejection =
+          formatv("expected {0} warps and {1} blocks a multiprocessor of a tile of {2} x {3}",
+                  candidate->warps, candidate->blocksPerMultiprocessor, blockM, blockN);
     choice.candidates.push_back(*candidate);
     if (!candidate->rejection.empty())
       return false;

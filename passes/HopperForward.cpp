@@ -452,8 +452,7 @@ LogicalResult attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLowerin
   kernel.build(flags);
   LogicalResult lowered = success();
   if (progress)
-    lowered =
-        lowerMarkedRows(host, original, options, results.out, results.lse, progress, name + "_repair");
+    lowered = lowerMarkedRows(host, original, options, results.out, results.lse, progress, name + "_repair");
   else if (flags)
     HopperForwardKernel(host, original, name + "_repair", options, Maximum::repair, results).build(flags);
   original.erase();

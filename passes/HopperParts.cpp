@@ -87,8 +87,7 @@ void HopperPartsKernel::decodeWork() {
 
 void HopperPartsKernel::forEachBlock(function_ref<void(const StreamedBlock &)> body) {
   Streamed keys{"kv", index(0), kvLen, blockN(), split, parts};
-  forEachVisitedBlock(
-      evaluateRanges(batch, head, queryBegin, queryEnd), keys, [](Value, Value) {}, body);
+  forEachVisitedBlock(evaluateRanges(batch, head, queryBegin, queryEnd), keys, [](Value, Value) {}, body);
 }
 
 /// From the keys and values of a block to the output.
@@ -122,8 +121,7 @@ void HopperPartsKernel::finalise() {
   auto storePart = [&] { store(partOuts, partLses, split); };
   if (!out)
     return storePart();
-  ifThenElse(
-      isLess(index(1), parts), storePart, [&] { store(out, lse, /*part=*/Value()); });
+  ifThenElse(isLess(index(1), parts), storePart, [&] { store(out, lse, /*part=*/Value()); });
 }
 
 void HopperPartsKernel::store(Value out, Value lse, Value part) {
@@ -139,8 +137,8 @@ void HopperPartsKernel::store(Value out, Value lse, Value part) {
 void HopperPartsKernel::consume() {
   allocateAccumulators();
   SmallVector<int64_t> warps{4 * consumers, 1};
-  queryTile = fragment("query_rows", FragmentType::get(b.getContext(), {blockM(), paddedHeadDim},
-                                                       elementType, Layout::operand_a, warps));
+  queryTile = fragment("query_rows", FragmentType::get(b.getContext(), {blockM(), paddedHeadDim}, elementType,
+                                                       Layout::operand_a, warps));
   blockRows = named(sub(rows, begin), "q_rows");
   LoadOperandOp::create(b, query, ValueRange{batch, head, begin}, blockRows, queryTile, options.aligned,
                         packed);
@@ -219,8 +217,9 @@ LogicalResult attn::lowerPartsToHopper(OnlineAttentionOp op, const TileLoweringO
   HopperPartsKernel kernel(host, op, name + "_parts", options, merge ? &target : nullptr);
   Value progress = kernel.getHostProgress();
   if (progress && !merge)
-    return op.emitOpError("expected its parts to be merged by an attn.merge of nothing else, since rows of the "
-                          "result are computed again; compile with family = portable");
+    return op.emitOpError(
+        "expected its parts to be merged by an attn.merge of nothing else, since rows of the "
+        "result are computed again; compile with family = portable");
   kernel.build();
   LogicalResult lowered = success();
   if (merge) {

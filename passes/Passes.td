@@ -209,8 +209,8 @@ def SplitKvPass : Pass<"attn-split-kv", "::mlir::ModuleOp"> {
     with the blocks of queries of all heads and batch entries, and the keys that the last block visits, where these follow
     from the lengths alone, or else all. An `attn_tile.take_if` says that this is for calls with more than one part, and for
     those of which one tile holds all queries of a head (of a key head, for all its query heads) and that visit 1024 keys.
-    Where the schedule has `key_warps`, the tile is one of few rows, and this is for calls of which one holds all queries of a head and that
-    visit 1024 keys. Then nearly every multiprocessor is to have one block:
+    Where the schedule has `key_warps`, the tile is one of few rows, and this is for the latter only. Then, and for tiles of 64 rows
+    of the hopper family, nearly every multiprocessor is to have one block:
 
     ```
     parts = max(1, min(ceil(15/16 multiprocessors / blocks), keys / 256, 128))
@@ -289,9 +289,11 @@ def LowerOnlineToTilePass : Pass<"attn-lower-online-to-tile", "::mlir::ModuleOp"
 
     Parts of a forward (`kv_splits`, `splits`) are of the same number of visited blocks, to within one. Where the mask's
     ranges are those of all query heads of a key head, these heads share the rows of a tile, so that a key head is read once
-    for all of them. A merge of more than 32 pairs is one of merges in f32.
+    for all of them. A merge of more than 32 pairs is one of merges in f32. On the hopper family a stack that is merged and turns out to have a
+    single part is none: the part is written as the result of the merge, which is not launched.
 
-    Refused: f64 tensors, parts of a forward with block lists; by an assertion on the host, lengths within 1023 of 2^31 - 1.
+    Refused: f64 tensors, parts of a forward with block lists; parts of the hopper family where pairs may be dropped, unless one `attn.merge` takes
+    them all, since rows of its result are computed again; by an assertion on the host, lengths within 1023 of 2^31 - 1.
   }];
   let options = [Option<"aligned", "aligned", "bool", "true", "Bases and strides are multiples of 16 bytes">];
   let dependentDialects = ["::attn::tile::AttnTileDialect", "::mlir::arith::ArithDialect",

@@ -131,7 +131,7 @@ static void splitByLengths(OnlineAttentionOp op, TargetAttr target) {
   if (saturates)
     room = target.getMultiprocessors() - target.getMultiprocessors() / 16;
   Value byRoom = saturates ? arith::CeilDivSIOp::create(b, constant(room), blocks).getResult()
-                            : arith::DivSIOp::create(b, constant(room), blocks).getResult();
+                           : arith::DivSIOp::create(b, constant(room), blocks).getResult();
   Value visited = getVisitedKeys(b, op);
   Value byKeys = arith::DivSIOp::create(b, visited, constant(kMinPartKeys));
   Value most = arith::MinSIOp::create(b, arith::MinSIOp::create(b, byRoom, byKeys), constant(kMaxParts));

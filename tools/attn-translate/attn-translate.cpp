@@ -69,9 +69,10 @@ struct Options {
   cl::opt<bool> fewRows{
       "few-rows", cl::cat(category),
       cl::desc("Lower for so few queries and long keys that a tile has few rows (a plan: for those too)")};
-  cl::opt<bool> manyRows{"many-rows", cl::cat(category),
-                         cl::desc("Lower for few queries and long keys, but more rows than a warpgroup has (a "
-                                  "plan: for those too)")};
+  cl::opt<bool> manyRows{
+      "many-rows", cl::cat(category),
+      cl::desc("Lower for few queries and long keys, but more rows than a warpgroup has (a "
+               "plan: for those too)")};
   cl::opt<bool> shortLengths{"short-lengths", cl::cat(category),
                              cl::desc("Lower for few queries, where these have a tile of their own (a plan: "
                                       "for those too)")};
