@@ -26,7 +26,7 @@ HopperRegisters attn::getHopperRegisters(int64_t consumers) {
   // keys spills, or makes it wait for each product (C7511, C7512).
   // The block of a single consumer shares its multiprocessor with another one.
   if (consumers == 1)
-    return {216, 40, 184};
+    return {216, 40, 152};
   return consumers == 3 ? HopperRegisters{160, 32, 128} : HopperRegisters{232, 40, 204};
 }
 

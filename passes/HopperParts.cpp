@@ -86,8 +86,10 @@ void HopperPartsKernel::decodeWork() {
 }
 
 void HopperPartsKernel::forEachBlock(function_ref<void(const StreamedBlock &)> body) {
+  BlockRanges ranges = evaluateRanges(batch, head, queryBegin, queryEnd);
   Streamed keys{"kv", index(0), kvLen, blockN(), split, parts};
-  forEachVisitedBlock(evaluateRanges(batch, head, queryBegin, queryEnd), keys, [](Value, Value) {}, body);
+  auto nothing = [](Value, Value) {};
+  forEachVisitedBlock(ranges, keys, nothing, body);
 }
 
 /// From the keys and values of a block to the output.

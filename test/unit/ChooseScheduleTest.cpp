@@ -442,12 +442,13 @@ TEST_F(ChooseScheduleTest, ChoosesHopperTilesForParts) {
   expectTile(32, {64, 128, 8, 2, 3}); // panels have 64 columns
   expectTile(64, {64, 128, 8, 2, 3});
   expectTile(128, {64, 64, 8, 2, 3});
-  expectTile(192, {64, 32, 8, 2, 4});
+  expectTile(160, {64, 32, 8, 2, 4});
   overrides.hasManyRows = true;
   expectTile(64, {128, 128, 12, 1, 4});
   expectTile(128, {128, 128, 12, 1, 3});
+  expectTile(192, {128, 64, 12, 1, 4});
   overrides.hasManyRows = false;
-  shape.headDim = shape.valueDim = 256;
+  shape.headDim = shape.valueDim = 192;
   EXPECT_EQ(choose(shape, gpu, overrides).schedule.getFamily(), ScheduleFamily::portable);
   overrides.family = ScheduleFamily::hopper;
   EXPECT_NE(chooseError(shape, gpu, overrides).find(" a thread exceed "), std::string::npos);
