@@ -187,8 +187,9 @@ struct WgmmaType<f16> {
 #define ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, STEP, ADDS)                                                  \
   "add.u32 t, " A ", " STEP                                                                                  \
   ";\nmov.b64 da, {t, upper};\n" ATTN_STEP(N, GROUPS, "da", B, TYPE, STEP, ADDS, "0, 0")
-#define ATTN_REGISTERS_STEP(N, GROUPS, R, B, TYPE, STEP, ADDS)                                               \
-  ATTN_STEP(N, GROUPS, ATTN_R##R, B, TYPE, STEP, ADDS, "1")
+// ROWS: "1" where the inner dimension of B is its rows.
+#define ATTN_REGISTERS_STEP(N, GROUPS, R, B, TYPE, STEP, ADDS, ROWS)                                         \
+  ATTN_STEP(N, GROUPS, ATTN_R##R, B, TYPE, STEP, ADDS, ROWS)
 #define ATTN_REGISTERS(STEP) "r"(a[STEP][0]), "r"(a[STEP][1]), "r"(a[STEP][2]), "r"(a[STEP][3])
 // STEPS, and the operands of A.
 #define ATTN_STATEMENT(GROUPS, ADDS, FENCES, STEPS, ...)                                                     \
@@ -209,11 +210,15 @@ static_assert(kUpperDescriptor == 0x40000040 && PanelTile<bf16, 64, 64>::column_
                                                     bool accumulates, bool fences) {                         \
       ATTN_STATEMENT(GROUPS, ADDS, FENCES, ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "0", "p"), "r"(a));       \
     }                                                                                                        \
-    template <typename T>                                                                                    \
+    template <typename T, bool BRows>                                                                        \
     __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], const uint32 (*a)[4], uint32 b,    \
                                                     bool accumulates, bool fences) {                         \
-      ATTN_STATEMENT(GROUPS, ADDS, FENCES, ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p"),            \
-                     ATTN_REGISTERS(0));                                                                     \
+      if constexpr (BRows)                                                                                   \
+        ATTN_STATEMENT(GROUPS, ADDS, FENCES, ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p", "1"),     \
+                       ATTN_REGISTERS(0));                                                                   \
+      else                                                                                                   \
+        ATTN_STATEMENT(GROUPS, ADDS, FENCES, ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p", "0"),     \
+                       ATTN_REGISTERS(0));                                                                   \
     }                                                                                                        \
   };                                                                                                         \
   template <>                                                                                                \
@@ -228,15 +233,23 @@ static_assert(kUpperDescriptor == 0x40000040 && PanelTile<bf16, 64, 64>::column_
                                  ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "6", "1"),                          \
                      "r"(a));                                                                                \
     }                                                                                                        \
-    template <typename T>                                                                                    \
+    template <typename T, bool BRows>                                                                        \
     __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], const uint32 (*a)[4], uint32 b,    \
                                                     bool accumulates, bool fences) {                         \
-      ATTN_STATEMENT(GROUPS, ADDS, FENCES,                                                                   \
-                     ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p")                                   \
-                         ATTN_REGISTERS_STEP(N, GROUPS, R1, B, TYPE, "128", "1")                             \
-                             ATTN_REGISTERS_STEP(N, GROUPS, R2, B, TYPE, "256", "1")                         \
-                                 ATTN_REGISTERS_STEP(N, GROUPS, R3, B, TYPE, "384", "1"),                    \
-                     ATTN_REGISTERS(0), ATTN_REGISTERS(1), ATTN_REGISTERS(2), ATTN_REGISTERS(3));            \
+      if constexpr (BRows)                                                                                   \
+        ATTN_STATEMENT(GROUPS, ADDS, FENCES,                                                                 \
+                       ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p", "1")                            \
+                           ATTN_REGISTERS_STEP(N, GROUPS, R1, B, TYPE, "128", "1", "1")                      \
+                               ATTN_REGISTERS_STEP(N, GROUPS, R2, B, TYPE, "256", "1", "1")                  \
+                                   ATTN_REGISTERS_STEP(N, GROUPS, R3, B, TYPE, "384", "1", "1"),             \
+                       ATTN_REGISTERS(0), ATTN_REGISTERS(1), ATTN_REGISTERS(2), ATTN_REGISTERS(3));          \
+      else                                                                                                   \
+        ATTN_STATEMENT(GROUPS, ADDS, FENCES,                                                                 \
+                       ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p", "0")                            \
+                           ATTN_REGISTERS_STEP(N, GROUPS, R1, B, TYPE, "2", "1", "0")                        \
+                               ATTN_REGISTERS_STEP(N, GROUPS, R2, B, TYPE, "4", "1", "0")                    \
+                                   ATTN_REGISTERS_STEP(N, GROUPS, R3, B, TYPE, "6", "1", "0"),               \
+                       ATTN_REGISTERS(0), ATTN_REGISTERS(1), ATTN_REGISTERS(2), ATTN_REGISTERS(3));          \
     }                                                                                                        \
   }
 
@@ -405,14 +418,14 @@ template <bool Overwrite, typename T, int M, int N, int K, int WarpsM>
 __device__ __forceinline__ void mma_async(Fragment<float, M, N, WarpsM, 1> &acc, Operand<T, M, K, WarpsM> &a,
                                           const Transposed<PanelTile<T, N, K>> &b) {
   const uint32 b_first = b.tile.column_descriptor(0);
-  hold(acc);
-  hold(a);
-  wgmma_fence();
 #pragma unroll
-  for (int k = 0; k < K / 16; ++k)
-    Wgmma<N>::template multiply<T, /*BRows*/ false>(acc.data[0], a.data[0][k],
-                                                    b_first + b.tile.column_step(k), !Overwrite || k > 0);
-  hold(acc);
+  for (int k = 0; k < K / 64 * 4; k += 4)
+    Wgmma<N, 4>::template multiply<T, /*BRows*/ false>(
+        acc.data[0], a.data[0] + k, b_first + b.tile.column_step(k), !Overwrite || k > 0, k == 0);
+#pragma unroll
+  for (int k = K / 64 * 4; k < K / 16; ++k)
+    Wgmma<N, 1>::template multiply<T, /*BRows*/ false>(
+        acc.data[0], a.data[0] + k, b_first + b.tile.column_step(k), !Overwrite || k > 0, k == 0);
 }
 
 /// Starts acc += a b (Overwrite: acc = a b), a in registers.
@@ -422,12 +435,12 @@ __device__ __forceinline__ void mma_async(Fragment<float, M, N, WarpsM, 1> &acc,
   const uint32 b_first = b.row_descriptor();
 #pragma unroll
   for (int k = 0; k < K / 64 * 4; k += 4)
-    Wgmma<N, 4>::template multiply<T>(acc.data[0], a.data[0] + k, b_first + b.row_step(k),
-                                      !Overwrite || k > 0, k == 0);
+    Wgmma<N, 4>::template multiply<T, /*BRows*/ true>(acc.data[0], a.data[0] + k, b_first + b.row_step(k),
+                                                      !Overwrite || k > 0, k == 0);
 #pragma unroll
   for (int k = K / 64 * 4; k < K / 16; ++k)
-    Wgmma<N, 1>::template multiply<T>(acc.data[0], a.data[0] + k, b_first + b.row_step(k),
-                                      !Overwrite || k > 0, k == 0);
+    Wgmma<N, 1>::template multiply<T, /*BRows*/ true>(acc.data[0], a.data[0] + k, b_first + b.row_step(k),
+                                                      !Overwrite || k > 0, k == 0);
 }
 
 /// Closes a group of products.
