@@ -75,7 +75,11 @@ def list_cases(given):
     tables = {
         "plain": [Case(*c) for c in product(given.masks, directions, given.d or plain_d, given.n or plain_n)],
         # Both passes of a case in a row: FlexAttention compiles them at once.
-        "mods": [Case(m, b, d, n) for d, n, m, b in product(given.d or mod_d, given.n or mod_n, mods, directions)],
+        "mods": [
+            Case(m, b, d, n)
+            for d, n, m, b in product(given.d or mod_d, given.n or mod_n, mods, directions)
+            if ("backward" if b else "forward") in MODS[m].passes
+        ],
         # Beside as many heads of queries with keys of their own.
         "grouped": [
             Case(m, b, d, n, h) for m, b, d, n, h in product(given.masks, directions, given.d or [128], given.n or [4096], groups)

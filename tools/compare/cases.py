@@ -3,6 +3,7 @@
 """The attentions that are compared: each as MLIR, and as functions for FlexAttention."""
 
 import dataclasses
+import itertools
 import math
 import random
 from typing import Callable, Optional
@@ -14,14 +15,18 @@ LISTS = "tensor<?x1x?x?x4xi32>"
 @dataclasses.dataclass(frozen=True)
 class Mod:
     """What is done to scores. FlexAttention's functions take b, h, q, k (a score: s first), and are made for a case and
-    its documents."""
+    what it captures."""
 
     score: str = ""
     mask: str = ""
-    captures: str = ""  # "%documents: tensor<?x?xi32>"
+    capture: str = ""  # "%documents: tensor<?x?xi32>"
+    make_capture: Optional[Callable] = None  # the tensor, for a case
+    has_lists: bool = False  # whether block lists are made before the calls, as FlexAttention's are
     flex_score: Optional[Callable] = None
     flex_mask: Optional[Callable] = None
-    plain: str = "full"  # what its cost is relative to
+    exact: bool = False  # probabilities relative to the true maximum of their row
+    passes: tuple = ("forward", "backward")
+    plain: str = "full"  # what its cost is relative to; of forwards, with an exact maximum
 
 
 CAUSAL = """
@@ -39,13 +44,13 @@ def _soft_cap(flags):
       attn.yield %capped : f32"""
 
 
-def _flex_soft_cap(case, documents):
+def _flex_soft_cap(case, captured):
     import torch  # here, so that the cases can be listed without it
 
     return lambda s, b, h, q, k: CAP * torch.tanh(s * (1 / CAP))
 
 
-def _flex_alibi(case, documents):
+def _flex_alibi(case, captured):
     import torch
 
     return lambda s, b, h, q, k: s + torch.exp2((h + 1) * (-8.0 / case.heads)) * (k - q)
@@ -69,28 +74,93 @@ def _alibi(case):
       attn.yield %r : f32"""
 
 
-MODS = {
-    "full": Mod(),
-    "causal": Mod(mask=CAUSAL, flex_mask=lambda case, documents: lambda b, h, q, k: q >= k, plain="causal"),
-    "soft-cap": Mod(score=_soft_cap(""), flex_score=_flex_soft_cap),
-    "soft-cap (afn)": Mod(score=_soft_cap(" fastmath<afn>"), flex_score=_flex_soft_cap),
-    "ALiBi": Mod(
-        score=_alibi, mask=CAUSAL, flex_score=_flex_alibi,
-        flex_mask=lambda case, documents: lambda b, h, q, k: q >= k, plain="causal",
-    ),  # fmt: skip
-    "window": Mod(
-        mask=f"""
+BIAS = """
+      %value = tensor.extract %bias[%q_idx, %kv_idx] : tensor<?x?xbf16>
+      %wide = arith.extf %value : bf16 to f32
+      %biased = arith.addf %s, %wide : f32
+      attn.yield %biased : f32"""
+WINDOWED = f"""
       %window = arith.constant {WINDOW} : index
       %distance = arith.subi %q_idx, %kv_idx : index
       %near = arith.cmpi slt, %distance, %window : index
       %causal = arith.cmpi sle, %kv_idx, %q_idx : index
       %keep = arith.andi %near, %causal : i1
+      attn.yield %keep : i1"""
+
+
+def _make_bias(case):
+    import torch
+
+    generator = torch.Generator("cuda").manual_seed(case.n)
+    return torch.randn((case.n, case.n), device="cuda", generator=generator).bfloat16()
+
+
+def _make_prefixes(case):
+    import torch
+
+    return torch.tensor(case.prefixes(), dtype=torch.int32, device="cuda")
+
+
+def _make_documents(case):
+    import torch
+
+    entries = [
+        list(itertools.chain.from_iterable([number] * length for number, length in enumerate(lengths)))
+        for lengths in case.document_lengths()
+    ]
+    return torch.tensor(entries, dtype=torch.int32, device="cuda")
+
+
+def _flex_bias(case, bias):
+    return lambda s, b, h, q, k: s + bias[q, k]
+
+
+def _flex_causal(case, captured):
+    return lambda b, h, q, k: q >= k
+
+
+def _flex_window(case, captured):
+    return lambda b, h, q, k: (q >= k) & (q - k < WINDOW)
+
+
+# Neighbours with the same functions share what FlexAttention compiles.
+MODS = {
+    "full": Mod(),
+    "full (exact)": Mod(exact=True, passes=("forward",)),
+    "causal": Mod(mask=CAUSAL, flex_mask=_flex_causal, plain="causal"),
+    "causal (exact)": Mod(mask=CAUSAL, flex_mask=_flex_causal, exact=True, passes=("forward",), plain="causal"),
+    "soft-cap": Mod(score=_soft_cap(""), flex_score=_flex_soft_cap),
+    "soft-cap (afn)": Mod(score=_soft_cap(" fastmath<afn>"), flex_score=_flex_soft_cap),
+    "ALiBi": Mod(score=_alibi, mask=CAUSAL, flex_score=_flex_alibi, flex_mask=_flex_causal, plain="causal"),
+    # Forward alone: a gradient would be that of the bias, too.
+    "bias": Mod(
+        score=BIAS,
+        capture="%bias: tensor<?x?xbf16>",
+        make_capture=_make_bias,
+        flex_score=_flex_bias,
+        passes=("forward",),
+    ),
+    "window": Mod(mask=WINDOWED, flex_mask=_flex_window, plain="causal"),
+    "soft-cap (afn) and window": Mod(
+        score=_soft_cap(" fastmath<afn>"), mask=WINDOWED, flex_score=_flex_soft_cap, flex_mask=_flex_window, plain="causal"
+    ),
+    "prefix-LM": Mod(
+        capture="%prefixes: tensor<?xi32>",
+        make_capture=_make_prefixes,
+        mask="""
+      %prefix_i = tensor.extract %prefixes[%b] : tensor<?xi32>
+      %prefix = arith.index_cast %prefix_i : i32 to index
+      %in_prefix = arith.cmpi slt, %kv_idx, %prefix : index
+      %causal = arith.cmpi sle, %kv_idx, %q_idx : index
+      %keep = arith.ori %in_prefix, %causal : i1
       attn.yield %keep : i1""",
-        flex_mask=lambda case, documents: lambda b, h, q, k: (q >= k) & (q - k < WINDOW),
+        flex_mask=lambda case, prefixes: lambda b, h, q, k: (q >= k) | (k < prefixes[b]),
         plain="causal",
     ),
     "documents": Mod(
-        captures="%documents: tensor<?x?xi32>",
+        capture="%documents: tensor<?x?xi32>",
+        make_capture=_make_documents,
+        has_lists=True,
         mask="""
       %of_query = tensor.extract %documents[%b, %q_idx] : tensor<?x?xi32>
       %of_key = tensor.extract %documents[%b, %kv_idx] : tensor<?x?xi32>
@@ -104,7 +174,7 @@ MODS = {
 }
 # Heads of queries and of keys: shared by four, eight and three, each behind as many that share none.
 GROUPS = ((32, 32), (32, 8), (64, 64), (64, 8), (12, 12), (12, 4), (9, 9), (9, 3))
-PLAIN, QUICK_MODS = ("full", "causal"), ("full", "soft-cap (afn)", "causal", "window")
+PLAIN, QUICK_MODS = ("full", "causal"), ("full", "full (exact)", "soft-cap (afn)", "causal", "causal (exact)", "window")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,11 +209,6 @@ class Case:
         return text + (f" heads {self.heads}:{self.kv_heads} queries {self.queries}" if self.given_heads else "")
 
     @property
-    def has_lists(self):
-        """Whether the mask depends on data: block lists are then made before the calls, as FlexAttention's are."""
-        return bool(MODS[self.mod].captures)
-
-    @property
     def _tensors(self):
         """The types of queries, and of keys."""
         return tuple(f"tensor<?x{heads}x?x{self.d}xbf16>" for heads in (self.heads, self.kv_heads))
@@ -157,9 +222,12 @@ class Case:
 
     def text(self, has_lse):
         """The forward function as MLIR. The backward of one without lse has no gradient of lse, as in training."""
-        (query, key), lse, captures = self._tensors, f"tensor<?x{self.heads}x?xf32>", MODS[self.mod].captures
-        data = f", {captures}, %lists: {LISTS}" if captures else ""
-        given = f" captures({captures}) block_lists(%lists : {LISTS}) blocks(128, 128)" if captures else ""
+        (query, key), lse, mod = self._tensors, f"tensor<?x{self.heads}x?xf32>", MODS[self.mod]
+        data = f", {mod.capture}" if mod.capture else ""
+        given = f" captures({mod.capture})" if mod.capture else ""
+        if mod.has_lists:
+            data += f", %lists: {LISTS}"
+            given += f" block_lists(%lists : {LISTS}) blocks(128, 128)"
         return f"""
 func.func @attention(%q: {query}, %k: {key}, %v: {key}{data}) -> ({query}{f", {lse}" * has_lse}) {{
   %out, %lse = attn.attention %q, %k, %v{given}{self._regions()}
@@ -170,10 +238,10 @@ func.func @attention(%q: {query}, %k: {key}, %v: {key}{data}) -> ({query}{f", {l
 
     def lists_text(self):
         """What makes the lists of such a mask."""
-        (query, key), captures = self._tensors, MODS[self.mod].captures
+        (query, key), capture = self._tensors, MODS[self.mod].capture
         return f"""
-func.func @lists(%q: {query}, %k: {key}, {captures}) -> {LISTS} {{
-  %lists = attn.block_lists %q, %k captures({captures}) blocks(128, 128){self._regions(only_mask=True)}
+func.func @lists(%q: {query}, %k: {key}, {capture}) -> {LISTS} {{
+  %lists = attn.block_lists %q, %k captures({capture}) blocks(128, 128){self._regions(only_mask=True)}
     : ({query}, {key}) -> {LISTS}
   return %lists : {LISTS}
 }}
@@ -188,6 +256,11 @@ func.func @lists(%q: {query}, %k: {key}, {captures}) -> {LISTS} {{
             lengths.append([end - begin for begin, end in zip(cuts, cuts[1:])])
         return lengths
 
+    def prefixes(self):
+        """Of each batch entry: the keys that all queries see."""
+        generator = random.Random(self.n)
+        return [generator.randrange(1, self.n) for _ in range(self.batch)]
+
     def kept_pairs(self):
         """Of queries and keys, in all batch entries and heads."""
 
@@ -196,7 +269,10 @@ func.func @lists(%q: {query}, %k: {key}, {captures}) -> {LISTS} {{
 
         if self.mod == "documents":
             return self.heads * sum(causal(length) for entry in self.document_lengths() for length in entry)
-        if self.mod == "window":
+        if self.mod == "prefix-LM":
+            # Query i sees prefix - i - 1 keys more than a causal one.
+            return self.heads * sum(causal(self.n) + causal(prefix - 1) for prefix in self.prefixes())
+        if MODS[self.mod].mask == WINDOWED:
             pairs = causal(self.n) - causal(max(0, self.n - WINDOW))
         elif MODS[self.mod].mask:
             pairs = causal(self.n)

@@ -96,9 +96,8 @@ def format_mods(cells):
     peers = _find_peers(cells)
     rows = []
     for cell in cells:
-        plain = next(
-            (c for c in cells if c["mod"] == MODS[cell["mod"]].plain and all(c[k] == cell[k] for k in ("pass", "d", "n"))), None
-        )
+        plain_mod = MODS[cell["mod"]].plain + (" (exact)" if cell["pass"] == "forward" else "")
+        plain = next((c for c in cells if c["mod"] == plain_mod and all(c[k] == cell[k] for k in ("pass", "d", "n"))), None)
         row = [cell["pass"], str(cell["d"]), str(cell["n"]), cell["mod"]]
         ours = cell["systems"].get("attn")
         row.append(f"{ours['tflops']:.0f}" if ours else "–" + footnotes.mark(f"attn: {cell['missing'].get('attn', 'not asked for')}"))
@@ -118,7 +117,7 @@ def format_mods(cells):
         "## Scores and masks",
         "",
         "TFLOP/s over the pairs that the mask keeps. *Cost* is attn's time for each kept pair above that of its plain "
-        "attention: soft-caps against full, the others, which are causal too, against causal. "
+        "attention, forward with an exact maximum: what has no mask against full, the others against causal. "
         f"The window is {WINDOW} keys, documents are eight a sequence. FlexAttention's soft-cap is with torch.tanh; "
         "with *afn* ours uses the approximation of the hardware.",
         "",

@@ -3,7 +3,6 @@
 """attn and its peers, each as a call that can be timed."""
 
 import functools
-import itertools
 
 import torch
 import torch.nn.functional as F
@@ -23,8 +22,8 @@ def takes_part(name, table):
 
 
 @functools.lru_cache(maxsize=None)
-def _compile(text, is_backward):
-    return attn.compile(text, backward=is_backward)
+def _compile(text, is_backward, exact):
+    return attn.compile(text, backward=is_backward, exact_maximum=exact)
 
 
 class Inputs:
@@ -35,11 +34,8 @@ class Inputs:
         query, key = ((case.batch, *rest, case.d) for rest in ((case.heads, case.queries), (case.kv_heads, case.n)))
         sizes = (query, key, key, query)
         self.q, self.k, self.v, self.d_out = (torch.randn(size, device="cuda", dtype=torch.bfloat16) for size in sizes)
-        documents = [
-            list(itertools.chain.from_iterable([number] * length for number, length in enumerate(lengths)))
-            for lengths in case.document_lengths()
-        ]
-        self.documents = torch.tensor(documents, dtype=torch.int32, device="cuda")
+        make_capture = MODS[case.mod].make_capture
+        self.captured = make_capture(case) if make_capture else None
 
     def with_gradients(self):
         return [x.detach().requires_grad_() for x in (self.q, self.k, self.v)]
@@ -48,18 +44,18 @@ class Inputs:
 def make_attn(case, inputs):
     """The call, and its results."""
     q, k, v = inputs.q, inputs.k, inputs.v
-    captures = []
-    if case.has_lists:
-        make_lists = attn.compile(case.lists_text(), entry="lists")
-        captures = [inputs.documents, make_lists(q, k, inputs.documents)]
+    mod = MODS[case.mod]
+    captures = [inputs.captured] if mod.capture else []
+    if mod.has_lists:
+        captures.append(attn.compile(case.lists_text(), entry="lists")(q, k, inputs.captured))
     out, lse = torch.empty_like(q), torch.empty(q.shape[:3], device="cuda")
-    forward = _compile(case.text(has_lse=True), False)
+    forward = _compile(case.text(has_lse=True), False, mod.exact)
     call = functools.partial(forward, q, k, v, *captures, out=(out, lse))
     if not case.is_backward:
         return call, [out]
     call()
     gradients = tuple(torch.empty_like(x) for x in (q, k, v))
-    backward = _compile(case.text(has_lse=False), True)
+    backward = _compile(case.text(has_lse=False), True, mod.exact)
     return functools.partial(backward, q, k, v, *captures, out, lse, inputs.d_out, out=gradients), list(gradients)
 
 
@@ -92,7 +88,7 @@ def make_sdpa(backend, case, inputs):
 
 
 @functools.lru_cache(maxsize=1)
-def _compile_flex(make_score, make_mask, captures, d, n):
+def _compile_flex(make_score, make_mask, make_capture, d, n):
     """FlexAttention for both passes of a case."""
     import torch._dynamo
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -101,18 +97,18 @@ def _compile_flex(make_score, make_mask, captures, d, n):
     torch._dynamo.reset()
     torch._dynamo.config.fail_on_recompile_limit_hit = True
     case = Case("full", False, d, n)
-    documents = Inputs(Case("documents", False, d, n)).documents
-    score = make_score and make_score(case, documents)
+    captured = make_capture and make_capture(case)
+    score = make_score and make_score(case, captured)
     mask = None
     if make_mask:
-        batch = case.batch if captures else None
-        mask = create_block_mask(make_mask(case, documents), batch, None, n, n, device="cuda")
+        batch = case.batch if make_capture else None
+        mask = create_block_mask(make_mask(case, captured), batch, None, n, n, device="cuda")
     return functools.partial(torch.compile(flex_attention, dynamic=False), score_mod=score, block_mask=mask)
 
 
 def make_flex(case, inputs):
     mod = MODS[case.mod]
-    attention = _compile_flex(mod.flex_score, mod.flex_mask, mod.captures, case.d, case.n)
+    attention = _compile_flex(mod.flex_score, mod.flex_mask, mod.make_capture, case.d, case.n)
     return _make_torch(case, inputs, attention, with_gradients=True)
 
 
