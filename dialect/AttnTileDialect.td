@@ -176,7 +176,7 @@ def AttnTile_PipelineType : AttnTile_Type<"Pipeline", "pipeline"> {
 def AttnTile_WorkQueueType : AttnTile_Type<"WorkQueue", "work_queue"> {
   let summary = "How the producer of a block tells the other roles which tile is next";
   let description = [{
-    For two tiles ahead of them. It has the number of warps that take each: those of the consumers, and the storer.
+    For up to two tiles ahead of them, of which a producer that draws late uses one. It has the number of warps that take each: those of the consumers, and the storer.
 
     Constraints:
     - (TW1) there are 1 to 13 warps.
@@ -211,7 +211,7 @@ def AttnTile_FragmentType : AttnTile_Type<"Fragment", "fragment"> {
     | `operand_a` | f16 or bf16, the fragment of A; what an accumulator becomes, in the same lanes, when it is converted |
     | `thread` | f32, no dimension: one number a thread, that of no element |
     | `rows` | f32, one dimension: the rows that the lane has in an accumulator, the same in its four lanes and in every warp column |
-    | `columns` | 8 to 32 bits, one dimension: the columns that the lane has in an accumulator, the same in every eighth of a warp's lanes and in every warp row |
+    | `columns` | at most 32 bits, one dimension: the columns that the lane has in an accumulator, the same in every fourth lane and in every warp row |
 
     Constraints:
     - (TF1) `accumulator` and `operand_a` have two dimensions, `rows` and `columns` one, `thread` none; elements are as in

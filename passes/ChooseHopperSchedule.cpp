@@ -173,6 +173,8 @@ static bool chooseHopperPartsSchedule(const ShapeClass &shape, TargetAttr target
     // Copies are to be under way while two tiles are read.
     if (take(blockM, blockN, std::max<int64_t>(stages, 3)))
       return true;
+    if (overrides.blockN)
+      break;
   }
   return false;
 }

@@ -206,7 +206,7 @@ void HopperForwardKernel::produce() {
         [](Value) {}, [&](Value previous) { return previous; }, [&] { return kvEnd; });
     named(last, "kv_last");
     // Late: a block of the grid that is at a long tile would keep one that it had drawn in advance from the
-    // others. The number arrives while the last values wait for their slot.
+    // others. The last values still wait for their slot when the number arrives.
     Value next;
     if (drawsTiles())
       next = WorkDrawOp::create(b, b.getIndexType(), tiles, progress);

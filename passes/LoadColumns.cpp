@@ -22,6 +22,9 @@ namespace attn {
 #include "passes/Passes.h.inc"
 } // namespace attn
 
+/// Of a thread, for addresses and bounds: kernels of the hopper family with more in fragments spill.
+static constexpr int64_t kOtherRegisters = 24;
+
 /// What the last index of `load` adds to the column of an element of `over`, if that and the other indices
 /// are the same for all elements.
 static Value getFirstPosition(memref::LoadOp load, Operation *over) {
@@ -55,6 +58,22 @@ static std::string getColumnsName(memref::LoadOp load) {
   return (isIdentifier && (prefix.empty() || !llvm::isDigit(prefix[0])) ? prefix : "") + "columns";
 }
 
+/// 32-bit registers that a thread has left beside the fragments of its kernel.
+static int64_t getFreeRegisters(Operation *over) {
+  auto function = over->getParentOfType<gpu::GPUFuncOp>();
+  int64_t most = 255;
+  if (auto roles = over->getParentOfType<WarpSpecializeOp>())
+    most = roles.getConsumerRegisters();
+  else if (auto kernel = function->getAttrOfType<KernelAttr>(AttnTileDialect::getKernelAttrName()))
+    most = std::min(most, 65536 / (32 * kernel.getWarps() * kernel.getBlocksPerMultiprocessor()));
+  int64_t held = kOtherRegisters;
+  function.walk([&](FragmentAllocOp alloc) {
+    if (!alloc.getType().isColumns())
+      held += alloc.getType().getRegisters();
+  });
+  return most - held;
+}
+
 namespace {
 struct LoadColumnsPass : attn::impl::LoadColumnsPassBase<LoadColumnsPass> {
   void runOnOperation() override {
@@ -67,11 +86,12 @@ struct LoadColumnsPass : attn::impl::LoadColumnsPassBase<LoadColumnsPass> {
       auto map = dyn_cast<MapOp>(op);
       if (map && map.getRelative())
         continue;
-      op->walk([&](memref::LoadOp load) { loadColumns(load, op); });
+      int64_t free = getFreeRegisters(op);
+      op->walk([&](memref::LoadOp load) { loadColumns(load, op, free); });
     }
   }
 
-  void loadColumns(memref::LoadOp load, Operation *over) {
+  void loadColumns(memref::LoadOp load, Operation *over, int64_t &free) {
     Type element = load.getType();
     Value first = getFirstPosition(load, over);
     if (!first || !isOnlyRead(load.getMemRef()) || !element.isIntOrFloat() ||
@@ -84,9 +104,12 @@ struct LoadColumnsPass : attn::impl::LoadColumnsPassBase<LoadColumnsPass> {
     SmallVector<Value> indices(load.getIndices());
     indices.back() = first;
 
+    FragmentType type = whole.getColumnsType(element);
+    if (type.getRegisters() > free)
+      return;
+    free -= type.getRegisters();
     ImplicitLocOpBuilder b(over->getLoc(), getEarliest(over, indices));
-    Value columns =
-        FragmentAllocOp::create(b, whole.getColumnsType(element), b.getStringAttr(getColumnsName(load)));
+    Value columns = FragmentAllocOp::create(b, type, b.getStringAttr(getColumnsName(load)));
     LoadColumnsOp::create(b, load.getMemRef(), indices, columns);
 
     Block &body = over->getRegion(0).front();

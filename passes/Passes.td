@@ -232,7 +232,9 @@ def SplitKvPass : Pass<"attn-split-kv", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"splits", "splits", "int64_t", "0", "Parts, up to 64; 0 chooses">,
                  Option<"byLengths", "by-lengths", "bool", "false",
-                        "For a GPU: the number follows from the sizes when the function runs">];
+                        "For a GPU: the number follows from the sizes when the function runs">,
+                 Option<"manyRows", "many-rows", "bool", "false",
+                        "With by-lengths, in the hopper family: for calls with more rows than a warpgroup has">];
   let dependentDialects = ["::attn::tile::AttnTileDialect", "::mlir::arith::ArithDialect",
                            "::mlir::tensor::TensorDialect"];
 }
@@ -327,6 +329,7 @@ def LoadColumnsPass : Pass<"attn-tile-load-columns", "::mlir::gpu::GPUModuleOp">
     that is the same for all elements, as its other indices are, becomes an `attn_tile.load_columns` before it: one load a
     column and not one an element, and without a check of each position. It starts before the product of the scores is
     waited for, as far as its indices are known there. Loads are of buffers that the kernel only reads, of at most 32 bits.
+    They stay where they are when a thread has no registers for them beside the fragments of the kernel.
 
     ```mlir
     attn_tile.mma_wait pending(1) %scores : …
@@ -354,7 +357,7 @@ def RelativeColumnsPass : Pass<"attn-tile-relative-columns", "::mlir::gpu::GPUMo
     ^bb0(%row: index, %column: index, %s: f32):
       %q_idx = arith.addi %q_begin, %row overflow<nsw> : index
       %kv_idx = arith.addi %kv_begin, %column overflow<nsw> : index
-      %keep = arith.cmpi sle, %kv_idx, %q_idx : index     // becomes: %column <= max(%q_idx, -1) - %first_key
+      %keep = arith.cmpi sle, %kv_idx, %q_idx : index     // becomes: %column <= %q_idx - %first_key
       ...
     ```
   }];

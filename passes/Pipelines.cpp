@@ -77,6 +77,7 @@ void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &optio
   SplitKvPassOptions split;
   split.splits = options.kvSplits;
   split.byLengths = gpu.splitByLengths;
+  split.manyRows = gpu.manyRows;
   pm.addPass(createSplitKvPass(split));
   pm.addPass(createCanonicalizerPass());
 }

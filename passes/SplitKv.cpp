@@ -115,7 +115,7 @@ static Value getVisitedKeys(ImplicitLocOpBuilder &b, OnlineAttentionOp op) {
 
 /// As many parts as the machine has room for, of some keys each; and a single one where one tile holds the
 /// queries of a head, if the keys are many. Either way rows are few, and their number fits 32 bits.
-static void splitByLengths(OnlineAttentionOp op, TargetAttr target) {
+static void splitByLengths(OnlineAttentionOp op, TargetAttr target, bool manyRows) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   ScheduleAttr schedule = op.getSchedule();
   auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
@@ -124,7 +124,7 @@ static void splitByLengths(OnlineAttentionOp op, TargetAttr target) {
   Value one = constant(1);
   Value blocks = arith::MaxSIOp::create(b, getNumForwardBlocks(b, op, packs), one);
   bool hasFewRows = schedule.getKeyWarps() > 1, isHopper = schedule.getFamily() == ScheduleFamily::hopper,
-       hasManyRows = isHopper && schedule.getBlockM() > kWarpgroupRows;
+       hasManyRows = isHopper && manyRows;
   // Blocks whose copies are under way all the time saturate the memory when nearly every multiprocessor has
   // one, and there is room for a second one. With many rows products take as long.
   bool saturates = hasFewRows || (isHopper && !hasManyRows);
@@ -199,7 +199,7 @@ struct SplitKvPass : attn::impl::SplitKvPassBase<SplitKvPass> {
       // shows in an f32 result.
       bool isExact = op.getElementType().isF32();
       if (byLengths && !isKeyOuter && !op.getBlockLists() && !isExact) {
-        splitByLengths(op, target);
+        splitByLengths(op, target, manyRows);
       } else if (wanted > 1) {
         ImplicitLocOpBuilder b(op.getLoc(), op);
         split(b, op, wanted, /*numParts=*/Value());

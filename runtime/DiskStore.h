@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // DIRECTORY/KIND/KEY/ holds the files of an entry and `checksums`, which `sha256sum --check` reads. An entry
-// is written in DIRECTORY/staging, made durable, and moved to its place by one rename. There are no locks:
+// is written in DIRECTORY/staging and moved to its place by one rename. There are no locks:
 // any number of processes, also on other machines, may read, write, evict and be killed at any time.
 //
 //===----------------------------------------------------------------------===//

@@ -54,12 +54,12 @@ StatusOr<LaunchPlan> KernelCompiler::getPlan(PlanKeyParts parts,
   StatusOr<KernelCache::Entry> entry =
       options.cache->getOrBuild(KernelCache::Kind::Plan, makePlanKey(parts), [&]() -> StatusOr<EntryFiles> {
         // The kernels of a new plan are new, and NVRTC opens while passes run.
-        std::thread opening([&] {
-          if (!options.disableJit)
-            (void)getNvrtc();
-        });
+        std::thread opening;
+        if (!options.disableJit)
+          opening = std::thread([&] { (void)getNvrtc(); });
         StatusOr<LaunchPlan> plan = lower();
-        opening.join();
+        if (opening.joinable())
+          opening.join();
         if (!plan.ok())
           return plan.getStatus();
         return EntryFiles{{"plan.json", toJson(*plan)}};

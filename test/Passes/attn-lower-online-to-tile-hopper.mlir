@@ -72,7 +72,7 @@
 // CHECK:      scf.if
 // CHECK:        memref.store %c1_i32{{.*}}, %{{.*}}[%c1{{.*}}] : memref<2xi32
 // CHECK:      attn_tile.store_rows %row_max
-// Under a mask tiles are drawn from a counter, when all loads of the last one are on their way.
+// Under a mask tiles are drawn from a counter, when the last values of the last one are to be loaded.
 // CHECK:      attn_tile.work_take %tiles
 // Queries, keys, and then the keys of each block before the values of the last one.
 // CHECK:      } producer registers(40) {

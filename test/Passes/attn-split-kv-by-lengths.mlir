@@ -1,5 +1,6 @@
 // RUN: attn-opt %s --split-input-file --attn-split-kv=by-lengths --remark-policy=all --remarks-filter=attn-split-kv 2>%t.remarks | FileCheck %s
 // RUN: FileCheck %s --check-prefix=REMARK --input-file=%t.remarks
+// RUN: attn-opt %s --split-input-file --attn-split-kv="by-lengths many-rows" | FileCheck %s --check-prefix=MANY
 // RUN: attn-opt %s --split-input-file --attn-split-kv | FileCheck %s --check-prefix=STATIC
 // RUN: not attn-opt %s --split-input-file --attn-split-kv="by-lengths splits=2" 2>&1 | FileCheck %s --check-prefix=BOTH
 // RUN: sed -e 's/attn.target = .*}/attn.target = #attn.target<arch = x86_64, vector_bits = 128, vector_registers = 16>}/' %s \
@@ -134,14 +135,17 @@ func.func @hopper(%q: tensor<?x32x?x64xbf16>, %k: tensor<?x8x?x64xbf16>) -> tens
 
 // -----
 
-// Those of 128 rows are for more than 64, in several parts, or where heads share tiles that would be a third more.
+// A variant for many rows is for more than 64, in several parts, or where heads share tiles that would be a third more. A tile of
+// 128 rows that was asked for serves few rows as well.
 // CHECK-LABEL: func @many_rows(
-// CHECK: %[[BLOCKS:.*]] = arith.maxsi %{{.*}}, %c1{{.*}} : index
-// CHECK: arith.divsi %c132{{.*}}, %[[BLOCKS]] : index
-// CHECK: arith.muli %[[BLOCKS]], %c4{{.*}} : index
-// CHECK: arith.muli %{{.*}}, %c3{{.*}} : index
-// CHECK: arith.cmpi sge, %{{.*}}, %c65{{.*}} : index
-// CHECK: attn_tile.take_if %{{.*}} "many_rows"
+// CHECK: attn_tile.take_if %{{.*}} "split_kv"
+// MANY-LABEL: func @many_rows(
+// MANY: %[[BLOCKS:.*]] = arith.maxsi %{{.*}}, %c1{{.*}} : index
+// MANY: arith.divsi %c132{{.*}}, %[[BLOCKS]] : index
+// MANY: arith.muli %[[BLOCKS]], %c4{{.*}} : index
+// MANY: arith.muli %{{.*}}, %c3{{.*}} : index
+// MANY: arith.cmpi sge, %{{.*}}, %c65{{.*}} : index
+// MANY: attn_tile.take_if %{{.*}} "many_rows"
 module attributes {attn.target = #attn.target<arch = sm_90a, multiprocessors = 132, max_shared_memory = 232448>} {
 func.func @many_rows(%q: tensor<?x32x?x64xbf16>, %k: tensor<?x8x?x64xbf16>) -> tensor<?x32x?x64xbf16> {
   %out, %lse = attn.online_attention forward %q, %k, %k

@@ -35,18 +35,6 @@ __device__ __forceinline__ void wgmma_wait_group() {
 template <int N, int Steps>
 struct Wgmma;
 
-/// What the instruction calls T. Text as an operand ("C") needs NVRTC 12.5.
-template <typename T>
-struct WgmmaType;
-template <>
-struct WgmmaType<bf16> {
-  static constexpr char kName[] = "bf16";
-};
-template <>
-struct WgmmaType<f16> {
-  static constexpr char kName[] = "f16";
-};
-
 // The operands of the instruction: registers 8 g to 8 g + 7 of the accumulator, and their names; the names of
 // operands 4 r to 4 r + 3, registers of A.
 #define ATTN_D0                                                                                              \
@@ -192,66 +180,72 @@ struct WgmmaType<f16> {
   ATTN_STEP(N, GROUPS, ATTN_R##R, B, TYPE, STEP, ADDS, ROWS)
 #define ATTN_REGISTERS(STEP) "r"(a[STEP][0]), "r"(a[STEP][1]), "r"(a[STEP][2]), "r"(a[STEP][3])
 // STEPS, and the operands of A.
-#define ATTN_STATEMENT(GROUPS, ADDS, FENCES, STEPS, ...)                                                     \
+#define ATTN_STATEMENT(GROUPS, ADDS, FENCES, UPPER, STEPS, ...)                                              \
   asm volatile("{\n.reg .pred p;\n.reg .b32 t, upper;\n.reg .b64 da, db;\nsetp.ne.b32 p, " FENCES            \
-               ", 0;\n@p wgmma.fence.sync.aligned;\nsetp.ne.b32 p, " ADDS                                    \
-               ", 0;\nmov.b32 upper, 0x40000040;\n" STEPS "}"                                                \
+               ", 0;\n@p wgmma.fence.sync.aligned;\nsetp.ne.b32 p, " ADDS ", 0;\nmov.b32 upper, " UPPER      \
+               ";\n" STEPS "}"                                                                               \
                : ATTN_DS##GROUPS                                                                             \
-               : "r"(b), "r"(int(accumulates)), "r"(int(fences)), "C"(WgmmaType<T>::kName), __VA_ARGS__      \
+               : "r"(b), "r"(int(accumulates)), "r"(int(fences)), "n"(kUpperDescriptor), __VA_ARGS__         \
                : "memory")
-static_assert(kUpperDescriptor == 0x40000040 && PanelTile<bf16, 64, 64>::column_step(1) == 2 &&
-                  PanelTile<bf16, 64, 64>::row_step(1) == 128,
+static_assert(PanelTile<bf16, 64, 64>::column_step(1) == 2 && PanelTile<bf16, 64, 64>::row_step(1) == 128,
               "the texts here have these numbers");
-#define ATTN_DEFINE_WGMMA(N, GROUPS, B, ADDS, FENCES, TYPE, A, R0, R1, R2, R3)                               \
+// All steps of a statement, 1 or 4: of A in shared memory; in registers, B by its rows (steps of 128) or
+// columns.
+#define ATTN_SHARED_1(N, GROUPS, A, B, TYPE) ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "0", "p")
+#define ATTN_SHARED_4(N, GROUPS, A, B, TYPE)                                                                 \
+  ATTN_SHARED_1(N, GROUPS, A, B, TYPE)                                                                       \
+  ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "2", "1")                                                          \
+  ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "4", "1")                                                          \
+  ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "6", "1")
+#define ATTN_BY_ROWS_1(N, GROUPS, B, TYPE, R0, ...) ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p", "1")
+#define ATTN_BY_ROWS_4(N, GROUPS, B, TYPE, R0, R1, R2, R3)                                                   \
+  ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p", "1")                                                 \
+  ATTN_REGISTERS_STEP(N, GROUPS, R1, B, TYPE, "128", "1", "1")                                               \
+  ATTN_REGISTERS_STEP(N, GROUPS, R2, B, TYPE, "256", "1", "1")                                               \
+  ATTN_REGISTERS_STEP(N, GROUPS, R3, B, TYPE, "384", "1", "1")
+#define ATTN_BY_COLUMNS_1(N, GROUPS, B, TYPE, R0, ...)                                                       \
+  ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p", "0")
+#define ATTN_BY_COLUMNS_4(N, GROUPS, B, TYPE, R0, R1, R2, R3)                                                \
+  ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p", "0")                                                 \
+  ATTN_REGISTERS_STEP(N, GROUPS, R1, B, TYPE, "2", "1", "0")                                                 \
+  ATTN_REGISTERS_STEP(N, GROUPS, R2, B, TYPE, "4", "1", "0")                                                 \
+  ATTN_REGISTERS_STEP(N, GROUPS, R3, B, TYPE, "6", "1", "0")
+#define ATTN_REGISTERS_OF_1 ATTN_REGISTERS(0)
+#define ATTN_REGISTERS_OF_4 ATTN_REGISTERS(0), ATTN_REGISTERS(1), ATTN_REGISTERS(2), ATTN_REGISTERS(3)
+// Both types: which one is part of the instruction's name.
+#define ATTN_DEFINE_STEPS(N, STEPS, GROUPS, B, ADDS, FENCES, UPPER, A, ...)                                  \
   template <>                                                                                                \
-  struct Wgmma<N, 1> {                                                                                       \
+  struct Wgmma<N, STEPS> {                                                                                   \
     template <typename T>                                                                                    \
     __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], uint32 a, uint32 b,                \
                                                     bool accumulates, bool fences) {                         \
-      ATTN_STATEMENT(GROUPS, ADDS, FENCES, ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "0", "p"), "r"(a));       \
+      if constexpr (is_same<T, bf16>)                                                                        \
+        ATTN_STATEMENT(GROUPS, ADDS, FENCES, UPPER, ATTN_SHARED_##STEPS(N, GROUPS, A, B, "bf16"), "r"(a));   \
+      else                                                                                                   \
+        ATTN_STATEMENT(GROUPS, ADDS, FENCES, UPPER, ATTN_SHARED_##STEPS(N, GROUPS, A, B, "f16"), "r"(a));    \
     }                                                                                                        \
     template <typename T, bool BRows>                                                                        \
     __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], const uint32 (*a)[4], uint32 b,    \
                                                     bool accumulates, bool fences) {                         \
-      if constexpr (BRows)                                                                                   \
-        ATTN_STATEMENT(GROUPS, ADDS, FENCES, ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p", "1"),     \
-                       ATTN_REGISTERS(0));                                                                   \
+      if constexpr (is_same<T, bf16> && BRows)                                                               \
+        ATTN_STATEMENT(GROUPS, ADDS, FENCES, UPPER, ATTN_BY_ROWS_##STEPS(N, GROUPS, B, "bf16", __VA_ARGS__), \
+                       ATTN_REGISTERS_OF_##STEPS);                                                           \
+      else if constexpr (BRows)                                                                              \
+        ATTN_STATEMENT(GROUPS, ADDS, FENCES, UPPER, ATTN_BY_ROWS_##STEPS(N, GROUPS, B, "f16", __VA_ARGS__),  \
+                       ATTN_REGISTERS_OF_##STEPS);                                                           \
+      else if constexpr (is_same<T, bf16>)                                                                   \
+        ATTN_STATEMENT(GROUPS, ADDS, FENCES, UPPER,                                                          \
+                       ATTN_BY_COLUMNS_##STEPS(N, GROUPS, B, "bf16", __VA_ARGS__),                           \
+                       ATTN_REGISTERS_OF_##STEPS);                                                           \
       else                                                                                                   \
-        ATTN_STATEMENT(GROUPS, ADDS, FENCES, ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p", "0"),     \
-                       ATTN_REGISTERS(0));                                                                   \
-    }                                                                                                        \
-  };                                                                                                         \
-  template <>                                                                                                \
-  struct Wgmma<N, 4> {                                                                                       \
-    template <typename T>                                                                                    \
-    __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], uint32 a, uint32 b,                \
-                                                    bool accumulates, bool fences) {                         \
-      ATTN_STATEMENT(GROUPS, ADDS, FENCES,                                                                   \
-                     ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "0", "p")                                       \
-                         ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "2", "1")                                   \
-                             ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "4", "1")                               \
-                                 ATTN_SHARED_STEP(N, GROUPS, A, B, TYPE, "6", "1"),                          \
-                     "r"(a));                                                                                \
-    }                                                                                                        \
-    template <typename T, bool BRows>                                                                        \
-    __device__ __forceinline__ static void multiply(float (&d)[N / 8][4], const uint32 (*a)[4], uint32 b,    \
-                                                    bool accumulates, bool fences) {                         \
-      if constexpr (BRows)                                                                                   \
-        ATTN_STATEMENT(GROUPS, ADDS, FENCES,                                                                 \
-                       ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p", "1")                            \
-                           ATTN_REGISTERS_STEP(N, GROUPS, R1, B, TYPE, "128", "1", "1")                      \
-                               ATTN_REGISTERS_STEP(N, GROUPS, R2, B, TYPE, "256", "1", "1")                  \
-                                   ATTN_REGISTERS_STEP(N, GROUPS, R3, B, TYPE, "384", "1", "1"),             \
-                       ATTN_REGISTERS(0), ATTN_REGISTERS(1), ATTN_REGISTERS(2), ATTN_REGISTERS(3));          \
-      else                                                                                                   \
-        ATTN_STATEMENT(GROUPS, ADDS, FENCES,                                                                 \
-                       ATTN_REGISTERS_STEP(N, GROUPS, R0, B, TYPE, "0", "p", "0")                            \
-                           ATTN_REGISTERS_STEP(N, GROUPS, R1, B, TYPE, "2", "1", "0")                        \
-                               ATTN_REGISTERS_STEP(N, GROUPS, R2, B, TYPE, "4", "1", "0")                    \
-                                   ATTN_REGISTERS_STEP(N, GROUPS, R3, B, TYPE, "6", "1", "0"),               \
-                       ATTN_REGISTERS(0), ATTN_REGISTERS(1), ATTN_REGISTERS(2), ATTN_REGISTERS(3));          \
+        ATTN_STATEMENT(GROUPS, ADDS, FENCES, UPPER,                                                          \
+                       ATTN_BY_COLUMNS_##STEPS(N, GROUPS, B, "f16", __VA_ARGS__),                            \
+                       ATTN_REGISTERS_OF_##STEPS);                                                           \
     }                                                                                                        \
   }
+#define ATTN_DEFINE_WGMMA(N, GROUPS, B, ADDS, FENCES, UPPER, A, R0, R1, R2, R3)                              \
+  ATTN_DEFINE_STEPS(N, 1, GROUPS, B, ADDS, FENCES, UPPER, A, R0);                                            \
+  ATTN_DEFINE_STEPS(N, 4, GROUPS, B, ADDS, FENCES, UPPER, A, R0, R1, R2, R3)
 
 ATTN_DEFINE_WGMMA(16, 1, "%8", "%9", "%10", "%11", "%12", 3, 4, 5, 6);
 ATTN_DEFINE_WGMMA(32, 2, "%16", "%17", "%18", "%19", "%20", 5, 6, 7, 8);
@@ -271,6 +265,15 @@ ATTN_DEFINE_WGMMA(240, 15, "%120", "%121", "%122", "%123", "%124", 31, 32, 33, 3
 ATTN_DEFINE_WGMMA(256, 16, "%128", "%129", "%130", "%131", "%132", 33, 34, 35, 36);
 
 #undef ATTN_DEFINE_WGMMA
+#undef ATTN_DEFINE_STEPS
+#undef ATTN_REGISTERS_OF_1
+#undef ATTN_REGISTERS_OF_4
+#undef ATTN_BY_COLUMNS_1
+#undef ATTN_BY_COLUMNS_4
+#undef ATTN_BY_ROWS_1
+#undef ATTN_BY_ROWS_4
+#undef ATTN_SHARED_1
+#undef ATTN_SHARED_4
 #undef ATTN_STATEMENT
 #undef ATTN_REGISTERS
 #undef ATTN_REGISTERS_STEP
