@@ -68,21 +68,7 @@ HopperPartsKernel::HopperPartsKernel(ImplicitLocOpBuilder &host, OnlineAttention
 void HopperPartsKernel::decodeWork() {
   Value work = gpu::BlockIdOp::create(b, gpu::Dimension::x);
   split = takeDigit(work, parts, "split");
-  Value position = takeDigit(work, numBlocks, "position");
-  if (packed) {
-    kvHead = takeDigit(work, kvHeads, "kv_head");
-    head = named(mul(kvHead, group), "head");
-  } else {
-    head = takeDigit(work, qHeads, "head");
-    kvHead = named(arith::DivSIOp::create(b, head, group), "kv_head");
-  }
-  batch = named(work, "batch");
-  // The last blocks first: under a causal mask they are the longest.
-  Value block = named(sub(sub(numBlocks, index(1)), position), "block");
-  begin = named(mul(block, index(blockM())), packed ? "row_begin" : "q_begin");
-  Value end = arith::MinSIOp::create(b, add(begin, index(blockM())), rows);
-  queryBegin = packed ? arith::DivSIOp::create(b, begin, group) : begin;
-  queryEnd = named(packed ? arith::CeilDivSIOp::create(b, end, group) : end, "q_end");
+  std::tie(queryBegin, queryEnd) = decodeRows(work, rows, numBlocks);
 }
 
 void HopperPartsKernel::forEachBlock(function_ref<void(const StreamedBlock &)> body) {

@@ -366,21 +366,7 @@ void ForwardKernel::computeTile(Value work) {
     Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
     warp = named(arith::DivSIOp::create(b, thread, index(32)), "warp");
   }
-  Value position = takeDigit(work, numBlocks, "position");
-  if (packed) {
-    kvHead = takeDigit(work, kvHeads, "kv_head");
-    head = named(mul(kvHead, group), "head");
-  } else {
-    head = takeDigit(work, qHeads, "head");
-    kvHead = named(arith::DivSIOp::create(b, head, group), "kv_head");
-  }
-  batch = named(work, "batch");
-  // The last blocks first: under a causal mask they are the longest.
-  Value block = named(sub(sub(numBlocks, index(1)), position), "block");
-  begin = named(mul(block, index(blockM())), packed ? "row_begin" : "q_begin");
-  Value end = arith::MinSIOp::create(b, add(begin, index(blockM())), rows);
-  Value queryBegin = packed ? arith::DivSIOp::create(b, begin, group) : begin;
-  Value queryEnd = named(packed ? arith::CeilDivSIOp::create(b, end, group) : end, "q_end");
+  auto [queryBegin, queryEnd] = decodeRows(work, rows, numBlocks);
 
   Value queryRows = named(sub(rows, begin), "q_rows");
   if (dividesKeys())

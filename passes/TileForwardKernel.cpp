@@ -131,6 +131,24 @@ void ForwardTileKernel::approximateTanh() {
 //===----------------------------------------------------------------------===//
 
 /// The query head, the query and the key of a score.
+std::pair<Value, Value> ForwardTileKernel::decodeRows(Value work, Value rows, Value numBlocks) {
+  Value position = takeDigit(work, numBlocks, "position");
+  if (packed) {
+    kvHead = takeDigit(work, kvHeads, "kv_head");
+    head = named(mul(kvHead, group), "head");
+  } else {
+    head = takeDigit(work, qHeads, "head");
+    kvHead = named(arith::DivSIOp::create(b, head, group), "kv_head");
+  }
+  batch = named(work, "batch");
+  // The last blocks first: under a causal mask they are the longest.
+  Value block = named(sub(sub(numBlocks, index(1)), position), "block");
+  begin = named(mul(block, index(blockM())), packed ? "row_begin" : "q_begin");
+  Value end = arith::MinSIOp::create(b, add(begin, index(blockM())), rows);
+  Value queryBegin = packed ? arith::DivSIOp::create(b, begin, group) : begin;
+  return {queryBegin, named(packed ? arith::CeilDivSIOp::create(b, end, group) : end, "q_end")};
+}
+
 std::tuple<Value, Value, Value> ForwardTileKernel::getPair(Value keyBegin, ValueRange indices) {
   Value row = add(begin, indices[0]);
   Value queryIndex = named(packed ? arith::DivSIOp::create(b, row, packed) : row, "q_idx");

@@ -53,6 +53,10 @@ protected:
   bool dropsPairs() { return !op.getMask().empty() || scoresMayDrop(); }
   /// Before the output is normalised: sums it up row by row, to see in a row's sum whether all are finite.
   void checkOutput();
+  /// Finds batch, heads and `begin` of the tile number `work`; `rows` are those of all blocks of a head,
+  /// which has `numBlocks`. Returns the queries of the tile, from the first to beyond the last.
+  std::pair<mlir::Value, mlir::Value> decodeRows(mlir::Value work, mlir::Value rows, mlir::Value numBlocks);
+
   /// Makes lse a NaN in rows that are to be computed again: where the output is not finite, and, if not null,
   /// where scores outgrew the reference. The result says whether the warp has such a row, one of the first
   /// `validRows`.
