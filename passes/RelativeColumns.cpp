@@ -73,12 +73,15 @@ private:
 
   /// Whether all elements of a row have the same `value`.
   bool isOfRow(Value value) {
-    if (!isInside(value))
+    if (!isInside(value) || value == body.getArgument(0) || ofRow.contains(value))
       return true;
     Operation *op = value.getDefiningOp();
-    return op ? op->getNumRegions() == 0 && isPure(op) &&
-                    llvm::all_of(op->getOperands(), [&](Value operand) { return isOfRow(operand); })
-              : value == body.getArgument(0);
+    if (!op || op->getNumRegions() != 0 || !isPure(op) ||
+        !llvm::all_of(op->getOperands(), [&](Value operand) { return isOfRow(operand); }))
+      return false;
+    // Each once: what is used twice at each of many levels would be looked at without an end.
+    ofRow.insert(value);
+    return true;
   }
 
   /// A position of a query: not negative, since positions of blocks are not.
@@ -153,6 +156,7 @@ private:
 
   Block &body;
   Value first;
+  llvm::SmallDenseSet<Value> ofRow;
   SmallVector<Comparison> comparisons;
   bool isComplete = false;
 };
@@ -202,10 +206,6 @@ struct RelativeColumnsPass : attn::impl::RelativeColumnsPassBase<RelativeColumns
       op.replaceAllUsesWith(holds);
       op.erase();
     }
-    // What computed positions has no use any more.
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(map.getBody().front())))
-      if (isOpTriviallyDead(&op))
-        op.erase();
   }
 };
 } // namespace

@@ -14,6 +14,10 @@ out.mkdir(parents=True, exist_ok=True)
 COMPARISONS = {
     "causal": "%keep = arith.cmpi sle, %k, %q : i32",
     "query_first": "%keep = arith.cmpi sgt, %q, %k : i32",
+    # Used twice at each of many levels: looked at once each.
+    "deep": "%x0 = arith.addi %q, %q : i32\n"
+    + "".join(f"        %x{i + 1} = arith.ori %x{i}, %x{i} : i32\n" for i in range(40))
+    + "        %keep = arith.cmpi sle, %k, %x40 : i32",
     "below": "%keep = arith.cmpi slt, %kv_idx, %limit : index",
     "not_below": "%keep = arith.cmpi sle, %limit, %kv_idx : index",
     **{

@@ -1,4 +1,4 @@
-// RUN: attn-opt %s --pass-pipeline='builtin.module(gpu.module(attn-tile-relative-columns))' --split-input-file | FileCheck %s
+// RUN: attn-opt %s --pass-pipeline='builtin.module(gpu.module(attn-tile-relative-columns,canonicalize))' --split-input-file | FileCheck %s
 
 !scores = !attn_tile.fragment<128x64xf32, accumulator, 8x1>
 
@@ -10,15 +10,12 @@ gpu.module @kernels {
   // CHECK-NEXT:  attn_tile.map relative outs(%scores
   // CHECK-NEXT:  ^bb0(%row: index, %column: index, %[[S:.*]]: f32):
   // CHECK-NEXT:    %[[Q:.*]] = arith.addi %{{.*}}, %row overflow<nsw> : index
-  // CHECK-NEXT:    %[[I:.*]] = arith.index_cast %[[Q]] : index to i32
   // q - k < 100: k > q - 100, which may be negative.
-  // CHECK:         %[[Q_1:.*]] = arith.index_cast %[[I]] : i32 to index
-  // CHECK:         %[[BEGIN:.*]] = arith.addi %[[Q_1]], %{{.*}} overflow<nsw> : index
+  // CHECK:         %[[BEGIN:.*]] = arith.addi %[[Q]], %c-100 overflow<nsw> : index
   // CHECK:         %[[CLAMPED:.*]] = arith.maxsi %[[BEGIN]], %{{.*}} : index
   // CHECK-NEXT:    %[[LIMIT:.*]] = arith.subi %[[CLAMPED]], %[[FIRST]] overflow<nsw> : index
   // CHECK-NEXT:    %[[NEAR:.*]] = arith.cmpi sgt, %column, %[[LIMIT]] : index
-  // CHECK-NEXT:    %[[Q_2:.*]] = arith.index_cast %[[I]] : i32 to index
-  // CHECK-NEXT:    %[[LAST:.*]] = arith.subi %[[Q_2]], %[[FIRST]] overflow<nsw> : index
+  // CHECK-NEXT:    %[[LAST:.*]] = arith.subi %[[Q]], %[[FIRST]] overflow<nsw> : index
   // CHECK-NEXT:    %[[CAUSAL:.*]] = arith.cmpi sle, %column, %[[LAST]] : index
   // CHECK:         %[[END:.*]] = arith.maxsi %{{.*}}, %{{.*}} : index
   // CHECK-NEXT:    %[[LENGTH:.*]] = arith.subi %[[END]], %[[FIRST]] overflow<nsw> : index

@@ -22,7 +22,7 @@ from cases import GROUPS, MODS, PLAIN, QUICK_MODS, Case  # noqa: E402
 
 EXAMPLE = """
 examples:
-  python3 tools/compare                                        all of it, about 8 minutes
+  python3 tools/compare                                        all of it, several minutes
   python3 tools/compare --quick --json quick.json              fewer cases and repeats, about 40 seconds
   python3 tools/compare --tables plain -d 128 -n 4096 --passes forward
   ATTN_LIBRARY=libattn_c.so python3 tools/compare --plot speed.svg
