@@ -324,7 +324,7 @@ void HopperForwardKernel::consume() {
     computeLse();
     Value isFixed, keys;
     if (fixes) {
-      isFixed = takesAllForNear() ? one : isLess(blocks.firstFull, kvEnd);
+      isFixed = takesAllForNear() ? one : blocks.hasFirstFull;
       keys = countKeys(blocks);
     }
     if (marks)
