@@ -209,7 +209,7 @@ void HopperForwardKernel::produce() {
     // others. The last values still wait for their slot when the number arrives.
     Value next;
     if (drawsTiles())
-      next = WorkDrawOp::create(b, b.getIndexType(), tiles, progress);
+      next = WorkDrawOp::create(b, b.getIndexType(), tiles, progress, numTiles);
     ifThen(isLess(last, kvEnd), [&] { loadValues(last); });
     return next;
   });

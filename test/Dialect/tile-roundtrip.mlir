@@ -309,8 +309,8 @@ gpu.module @roles {
       attn_tile.copy_bulk %map[%i, %i, %i] to %key_slot signals %keys : !attn_tile.tensor_map<64x64xbf16>, !key_tile, !keys
       // CHECK-NEXT: attn_tile.pipeline_commit %keys : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
       attn_tile.pipeline_commit %keys : !keys
-      // CHECK-NEXT: attn_tile.work_draw %tiles from %{{.*}} : {{(!attn_tile.work_queue)?}}<9>, memref<1xi32>
-      %drawn = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<9>, memref<1xi32>
+      // CHECK-NEXT: attn_tile.work_draw %tiles from %{{.*}} of %{{.*}} : {{(!attn_tile.work_queue)?}}<9>, memref<1xi32>
+      %drawn = attn_tile.work_draw %tiles from %counter of %i : !attn_tile.work_queue<9>, memref<1xi32>
     // CHECK-NEXT: } storer {
     } storer {
       // CHECK-NEXT: %output_tile = attn_tile.pipeline_wait %queries "output_tile"
