@@ -385,11 +385,14 @@ TEST_F(Launch, FillsResultsWithZeros) {
 }
 
 TEST_F(Launch, FillsOnceWhatKernelsLeaveZero) {
-  FakeCuda &fake = FakeCuda::get();
   LaunchPlan plan = makePlan();
   for (VariantSpec &variant : plan.variants)
-    variant.workspaces[0].leftZero = true;
+    for (WorkspaceSpec &workspace : variant.workspaces)
+      workspace.leftZero = workspace.name == "counter";
   makeRuntime(plan);
+  FakeCuda &fake = FakeCuda::get();
+  fake.argumentSizes = {{"reduce", {4, sizeof(Tensor<void, 2>), sizeof(Tensor<float, 2>), 4, 8}},
+                        {"write", {sizeof(Tensor<int, 0>), sizeof(Tensor<void, 2>)}}};
   auto getCounter = [&] {
     Tensor<int, 0> counter;
     Tensor<void, 2> written;
@@ -476,7 +479,7 @@ TEST_F(Launch, ChecksTheTensors) {
 TEST_F(Launch, ReportsWhatTheDriverSays) {
   FakeCuda::get().memAllocResult = 2;
   EXPECT_EQ(launchMessage(),
-            "no device memory for a workspace of 512 bytes: cuMemAlloc failed: CUDA_ERROR_FAKE "
+            "no device memory for a workspace of 768 bytes: cuMemAlloc failed: CUDA_ERROR_FAKE "
             "(as told)");
   FakeCuda::get().memAllocResult = 0;
   FakeCuda::get().launchResult = 1;
