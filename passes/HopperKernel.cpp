@@ -116,11 +116,24 @@ LogicalResult attn::lowerMarkedRows(ImplicitLocOpBuilder &host, OnlineAttentionO
   // The ranges are for blocks of keys of the given size or less.
   overrides.maxBlockN = op.getSchedule().getBlockN();
   overrides.setLists(op);
-  FailureOr<ScheduleChoice> choice =
-      chooseGpuSchedule([&] { return op.emitOpError(); }, ShapeClass::get(op, KernelKind::forward),
-                        getTarget(op->getParentOfType<ModuleOp>()), overrides);
+  auto choose = [&] {
+    return chooseGpuSchedule([&] { return op.emitOpError(); }, ShapeClass::get(op, KernelKind::forward),
+                             getTarget(op->getParentOfType<ModuleOp>()), overrides);
+  };
+  FailureOr<ScheduleChoice> choice = choose();
   if (failed(choice))
     return failure();
+  // A warp for every 16 rows: a thread has half as much to do, and the compiler, for which a first call
+  // waits. What is repaired is rare.
+  ScheduleAttr fastest = choice->schedule;
+  int64_t warps = fastest.getBlockM() / 16;
+  if (warps > fastest.getWarps()) {
+    overrides.tile = {fastest.getBlockM(), fastest.getBlockN(), warps, /*blocksPerMultiprocessor=*/1,
+                      fastest.getStages()};
+    choice = choose();
+    if (failed(choice))
+      return failure();
+  }
   op.setScheduleAttr(choice->schedule);
   lowerMarkedForwardToTile(host, op, options, out, lse, progress, name);
   return success();
