@@ -469,6 +469,10 @@ LogicalResult VariantBuilder::addBody() {
   bool isSpecial = !variant.name.empty();
   if (!isSpecial)
     variant.name = conditions.empty() ? "any" : "aligned";
+  bool isAgain =
+      llvm::any_of(plan.variants, [&](const VariantSpec &other) { return other.name == variant.name; });
+  if (isAgain) // of fewer tensors
+    variant.name += ".1";
   plan.variants.insert(isSpecial ? plan.variants.begin() : plan.variants.end(), std::move(variant));
   return success();
 }

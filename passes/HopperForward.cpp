@@ -49,6 +49,10 @@ HopperForwardKernel::HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAtten
   addProgress();
   queryMap = addTensorMap(op.getQuery(), blockM(), "query_map");
   addKeyMaps();
+  if (op.getSchedule().getBiasStages() > 0) {
+    denseBias = findDenseBias(op);
+    biasMap = addTensorMap(op.getCaptures()[denseBias->capture], blockM(), "bias_map");
+  }
   if (storesByBulk())
     outMap = addTensorMap(results.out, blockM(), "out_map");
   looksForNearScores = !isBounded || this->maximum == Maximum::exact;
@@ -181,26 +185,46 @@ void HopperForwardKernel::decodeTile(Value work) {
 // The producer
 //===----------------------------------------------------------------------===//
 
+/// Batch entry and head in the tensor of the bias, and the first row.
+SmallVector<Value> HopperForwardKernel::getBiasIndices() {
+  SmallVector<Value> indices(2 - denseBias->leading.size(), index(0));
+  for (Value leading : denseBias->leading) {
+    std::unique_ptr<Region> region = cloneYielding(op.getScore(), leading);
+    indices.push_back(inlineScore(*region, f32(0), batch, head, index(0), index(0)));
+  }
+  indices.push_back(begin);
+  return indices;
+}
+
 void HopperForwardKernel::produce() {
-  auto loadKeys = [&](Value position) { load(keyMap, keys, kvHead, position, "key_slot"); };
-  auto loadValues = [&](Value position) { load(valueMap, values, kvHead, position, "value_slot"); };
-  auto loadQueries = [&] { load(queryMap, queries, head, begin, "query_slot"); };
+  auto loadKeys = [&](Value position) { load(keyMap, keys, {batch, kvHead, position}, "key_slot"); };
+  auto loadValues = [&](Value position) { load(valueMap, values, {batch, kvHead, position}, "value_slot"); };
+  auto loadQueries = [&] { load(queryMap, queries, {batch, head, begin}, "query_slot"); };
   forEachTile(Role::producer, [&]() -> Value {
     // Every output goes through a slot.
     if (storesByBulk())
       loadQueries();
-    // Consumers come to the values of a block after the keys of the next one.
+    SmallVector<Value> biasIndices;
+    if (biases)
+      biasIndices = getBiasIndices();
+    auto loadBias = [&](Value position) {
+      if (biases)
+        load(biasMap, biases, biasIndices, "bias_slot", position);
+    };
+    // Consumers come to the values of a block after the keys of the next one, and to its bias then.
     Value last = forEachBlock(
         getVisitedBlocks(),
         [&](Value position, Value) {
           loadKeys(position);
           if (!storesByBulk())
             loadQueries();
+          loadBias(position);
           return position;
         },
         [&](Value position, bool, Value previous) {
           loadKeys(position);
           loadValues(previous);
+          loadBias(position);
           return position;
         },
         [](Value) {}, [&](Value previous) { return previous; }, [&] { return kvEnd; });
@@ -231,6 +255,14 @@ void HopperForwardKernel::store() {
 // The consumers
 //===----------------------------------------------------------------------===//
 
+/// While the product of the scores runs.
+void HopperForwardKernel::loadBiasFragment() {
+  if (!biases)
+    return;
+  LoadPanelsOp::create(b, wait(biases, "bias_tile"), bias);
+  release(biases);
+}
+
 void HopperForwardKernel::applyRegions(Value keyBegin, Value isMasked) {
   if (takesAllForNear())
     mapNearScores(keyBegin);
@@ -247,6 +279,10 @@ void HopperForwardKernel::applyRegions(Value keyBegin, Value isMasked) {
 
 void HopperForwardKernel::consume() {
   allocateAccumulators();
+  if (biases)
+    bias = fragment("bias", FragmentType::get(b.getContext(), {blockM(), blockN()},
+                                              getTileType(biases).getElementType(), Layout::operand_a,
+                                              {4 * consumers, 1}));
   Value one = arith::ConstantIntOp::create(b, 1, 1);
   bool fixes = maximum == Maximum::fixed;
   // Not without a mask, where there is one such block, and ptxas orders the loop over the others better
@@ -273,6 +309,7 @@ void HopperForwardKernel::consume() {
           if (!storesByBulk())
             takeQueries();
           startScores(wait(keys, "key_tile"));
+          loadBiasFragment();
           MmaWaitOp::create(b, 0, scores);
           release(keys);
           probabilitiesOf(position, isMasked, /*isFixed=*/false, /*isFirst=*/true);
@@ -285,6 +322,7 @@ void HopperForwardKernel::consume() {
           startScores(keyTile);
           startOutput(wait(values, "value_tile"));
           PassTurnOp::create(b);
+          loadBiasFragment();
           MmaWaitOp::create(b, 1, scores);
           release(keys);
           bool isFixed = fixes && !isMasked;
@@ -359,8 +397,12 @@ void HopperForwardKernel::storeFlag(Value rows, Value isFixed, Value keys) {
 //===----------------------------------------------------------------------===//
 
 void HopperForwardKernel::buildRoles() {
-  queries = addPipeline(queryStages, blockM(), paddedHeadDim, "queries", storesByBulk());
+  queries = addPipeline(queryStages, blockM(), paddedHeadDim, "queries", elementType,
+                        storesByBulk() ? TileUse::stored : TileUse::multiplied);
   addKeyPipelines();
+  if (denseBias)
+    biases = addPipeline(op.getSchedule().getBiasStages(), blockM(), blockN(), "biases",
+                         cast<TensorMapType>(biasMap.getType()).getElementType(), TileUse::loaded);
   if (drawsTiles())
     tiles = WorkQueueAllocOp::create(b, WorkQueueType::get(b.getContext(), 4 * consumers + storesByBulk()),
                                      b.getStringAttr("tiles"), IntegerAttr());

@@ -88,6 +88,8 @@ private:
                            llvm::function_ref<mlir::Value(mlir::Value)> last,
                            llvm::function_ref<mlir::Value()> none = {});
 
+  llvm::SmallVector<mlir::Value> getBiasIndices();
+  void loadBiasFragment();
   void applyRegions(mlir::Value keyBegin, mlir::Value isMasked);
   mlir::Value countKeys(const VisitedBlocks &blocks);
   void storeFlag(mlir::Value rows, mlir::Value isFixed, mlir::Value keys);
@@ -100,8 +102,8 @@ private:
   Maximum maximum;
   int64_t queryStages;
   HopperResults results;
-  mlir::Value out, lse, flags, queryMap, outMap;
-  mlir::Value tiles, queries;
+  mlir::Value out, lse, flags, queryMap, biasMap, outMap;
+  mlir::Value tiles, queries, biases;
   mlir::Value tile, groupDivisor, numBlocks, numHeads, numTiles, kvEnd;
   Base blocks, headsOfBatch, sectionTiles, sectionHeads, lastSectionHeads;
 };

@@ -9,6 +9,7 @@
 #include "dialect/AttnTileDialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/ChooseSchedule.h"
+#include "passes/DenseBias.h"
 #include "passes/Pipelines.h"
 #include "runtime/capi/Program.h"
 #include "runtime/jit/CpuExecutable.h"
@@ -192,6 +193,9 @@ static void explainSchedule(llvm::raw_ostream &os, OnlineAttentionOp op, TargetA
        << (schedule.getFixedMaximum() && op.getElementType().isBF16() ? ", fixed maximum"
                                                                       : ", exact maximum");
   os << '\n';
+  if (schedule.getFamily() == ScheduleFamily::hopper)
+    if (BiasPlan bias = describeBias(op, schedule); bias.hasBias)
+      os << "  bias      " << bias.text << (bias.isTiled ? "" : ": " + bias.reason) << '\n';
   if (op.getTf32())
     os << "  products  of operands rounded to tf32\n";
   ScheduleOverrides overrides;

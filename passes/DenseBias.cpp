@@ -1,0 +1,79 @@
+//===- DenseBias.cpp - a captured tensor with an element for each pair -------===//
+//
+// Part of the attn project, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/DenseBias.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace attn;
+
+/// Whether a value of the region is the same for all pairs of a head, and needs no memory.
+static bool isOfHead(Value value, Region &score) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return argument == score.getArgument(ScoreArgs::batch) || argument == score.getArgument(ScoreArgs::head);
+  Operation *op = value.getDefiningOp();
+  return op->getParentRegion() == &score && op->getNumRegions() == 0 && isPure(op) &&
+         !isa<tensor::ExtractOp>(op) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) { return isOfHead(operand, score); });
+}
+
+/// Whether two values are computed alike.
+static bool isSame(Value x, Value y) {
+  APInt a, b;
+  return x == y || (matchPattern(x, m_ConstantInt(&a)) && matchPattern(y, m_ConstantInt(&b)) && a == b);
+}
+
+std::optional<DenseBias> attn::findDenseBias(AttentionOpInterface op, std::string *reason) {
+  Region &score = op.getScore();
+  if (score.empty())
+    return std::nullopt;
+  std::optional<DenseBias> found;
+  std::string problem;
+  score.walk([&](tensor::ExtractOp read) {
+    SmallVector<Value> leading(read.getIndices());
+    auto tensor = dyn_cast<BlockArgument>(read.getTensor());
+    if (!tensor || leading.size() < 2 || leading.pop_back_val() != score.getArgument(ScoreArgs::key) ||
+        leading.pop_back_val() != score.getArgument(ScoreArgs::query))
+      return;
+    unsigned capture = tensor.getArgNumber() - ScoreArgs::numFixed;
+    Type element = read.getType();
+    bool isSameRead = found && found->capture == capture && llvm::equal(found->leading, leading, isSame);
+    if (found && !isSameRead)
+      problem = "several are read";
+    else if (!element.isF16() && !element.isBF16())
+      problem = llvm::formatv("capture {0} is of {1}, not of f16 or bf16", capture, element);
+    else if (leading.size() > 2)
+      problem = llvm::formatv("capture {0} has more than four dimensions", capture);
+    else if (llvm::any_of(leading, [&](Value index) { return !isOfHead(index, score); }))
+      problem = llvm::formatv("which matrix of capture {0} is read does not follow from batch entry and head",
+                              capture);
+    else
+      found = DenseBias{capture, leading};
+  });
+  if (reason)
+    *reason = problem;
+  return problem.empty() ? found : std::nullopt;
+}
+
+BiasPlan attn::describeBias(AttentionOpInterface op, ScheduleAttr schedule) {
+  BiasPlan plan;
+  std::optional<DenseBias> bias = findDenseBias(op, &plan.reason);
+  plan.hasBias = bias || !plan.reason.empty();
+  plan.isTiled = bias && schedule.getBiasStages() > 0;
+  if (plan.isTiled)
+    plan.text =
+        llvm::formatv("tiles of capture {0}, in {1} stage{2}, by the tensor memory accelerator",
+                      bias->capture, schedule.getBiasStages(), schedule.getBiasStages() == 1 ? "" : "s");
+  else
+    plan.text = "elements, loaded one by one";
+  if (bias && !plan.isTiled)
+    plan.reason = "its base and strides may be no multiples of 16 bytes, or keys are computed in parts";
+  return plan;
+}
