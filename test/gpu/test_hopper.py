@@ -219,15 +219,20 @@ BIASES = {
 BIASES |= {"causal_" + name: dataclasses.replace(mod, mask=MODS["causal"].mask, torch_mask=MODS["causal"].torch_mask) for name, mod in BIASES.items()}
 
 
-@pytest.mark.parametrize("mod", tuple(BIASES))
-@pytest.mark.parametrize("type, head_dim", (("bf16", 128), ("bf16", 64), ("f16", 128), ("bf16", 96), ("bf16", 256)))
+DIMS_OF_BIASES = {
+    "matrix": (64, 128, 256), "causal_matrix": (64, 128), "group": (96, 128), "causal_group": (128, 192),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mod, head_dim", [(mod, d) for mod in BIASES for d in DIMS_OF_BIASES.get(mod, (128,))])
+@pytest.mark.parametrize("type", ("bf16", "f16"))
 def test_dense_bias(type, head_dim, mod):
     """Rows of a length that is no multiple of 8 are none that the accelerator copies: another variant loads elements then."""
     attention = Attention(type, 4, 2, head_dim, head_dim, BIASES[mod])
     fn = attn.compile(attention.text(), family="hopper")
     assert "tiles of capture 0" in fn.explain()
     problems = []
-    for q_len, kv_len in ((0, 8), (1, 8), (7, 0), (130, 136), (129, 127), (513, 776), (1000, 1104), (64, 8200), (2500, 2400)):
+    for q_len, kv_len in ((0, 8), (1, 8), (7, 0), (130, 136), (129, 127), (513, 776), (1100, 1000)):
         problems += check(attention, fn, attention.shape(2, q_len, kv_len), backward=False, seed=kv_len)
     assert not problems, "\n".join(problems)
 
