@@ -76,7 +76,7 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   overrides.family = symbolizeScheduleFamily(family);
   if (biasStages < -1 || biasStages > 2)
     return op->emitOpError("expected bias-stages from 0 to 2, or -1 to choose, got ")
-             << biasStages.getValue();
+           << biasStages.getValue();
   if (biasStages >= 0)
     overrides.biasStages = biasStages;
   if (!tile.empty() && !target.isGpu())
