@@ -70,7 +70,7 @@ const MeasuredSchedule *attn::findMeasured(const ShapeClass &shape, TargetAttr t
                                            std::string &reason) {
   if (overrides.blockM || overrides.blockN || overrides.tile)
     return nullptr;
-  if (family == ScheduleFamily::hopper && shape.hasBias) {
+  if (family == ScheduleFamily::hopper && shape.hasBias && overrides.biasStages != 0) {
     reason = "not measured: tiles of a dense bias";
     return nullptr;
   }
