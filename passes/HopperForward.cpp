@@ -154,12 +154,12 @@ Value HopperForwardKernel::divide(Value dividend, const Base &base) {
 
 void HopperForwardKernel::decodeTile(Value work) {
   Value block, headOfAll;
-  if (!drawsTiles()) {
+  if (!hasSections()) {
     headOfAll = named(divide(work, blocks), "head_of_all");
     block = sub(work, mul(headOfAll, numBlocks));
   } else {
     // In sections of heads whose keys and values fit the L2 cache: first the last block of all of them, under
-    // a causal mask the longest, and so on.
+    // a causal mask the longest, and so on. Those of a block read the same of a bias that they share.
     Value section = named(divide(work, sectionTiles), "section");
     Value firstHead = named(mul(section, sectionHeads.number), "section_head");
     Value rest = named(sub(work, mul(section, sectionTiles.number)), "tile_in_section");
@@ -426,7 +426,7 @@ void HopperForwardKernel::build(Value hostFlags) {
   numHeads = named(mul(batches, qHeads), "num_heads");
   numTiles = named(mul(numHeads, numBlocks), "num_tiles");
   kvEnd = named(roundUp(kvLen), "kv_end");
-  if (!drawsTiles()) {
+  if (!hasSections()) {
     blocks = makeBase(numBlocks, "num_blocks");
   } else {
     // Heads of keys and values.

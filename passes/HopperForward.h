@@ -66,6 +66,8 @@ private:
   Base makeBase(mlir::Value number, llvm::StringRef name);
   mlir::Value divide(mlir::Value dividend, const Base &base);
   bool drawsTiles() { return !op.getMask().empty(); }
+  /// Whether tiles of one block of queries follow one another, not those of one head.
+  bool hasSections() { return drawsTiles() || denseBias; }
   /// Whether outputs go through the slots of their queries to the tensor memory accelerator, while consumers
   /// go on. There must be a second slot for the queries of the next tile, and an output has to fit.
   bool storesByBulk();
