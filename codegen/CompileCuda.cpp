@@ -34,15 +34,16 @@ static bool isEverTaken(ModuleOp module, StringRef name) {
 FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
                                                                 const CudaPipelineOptions &options) {
   SmallVector<OwningOpRef<ModuleOp>> lowered;
-  enum class Kind { given, aligned, loadedBias, any, shortLengths, splitKv, manyRows, fewRows };
+  enum class Kind { given, tiledBias, aligned, any, shortLengths, splitKv, manyRows, fewRows };
   auto lower = [&](Kind kind) -> LogicalResult {
     OwningOpRef<ModuleOp> copy = module.clone();
     PassManager pm(module.getContext());
-    StringRef name = kind == Kind::shortLengths ? "short_lengths"
-                     : kind == Kind::splitKv    ? "split_kv"
-                     : kind == Kind::manyRows   ? "many_rows"
-                     : kind == Kind::fewRows    ? "few_rows"
-                                                : "";
+    StringRef name = kind == Kind::tiledBias      ? "tiled_bias"
+                     : kind == Kind::shortLengths ? "short_lengths"
+                     : kind == Kind::splitKv      ? "split_kv"
+                     : kind == Kind::manyRows     ? "many_rows"
+                     : kind == Kind::fewRows      ? "few_rows"
+                                                  : "";
     if (kind != Kind::given) {
       CudaPipelineOptions own;
       own.copyOptionValuesFrom(options);
@@ -51,7 +52,7 @@ FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
       own.splitKv = kind == Kind::splitKv || kind == Kind::manyRows || kind == Kind::fewRows;
       own.manyRows = kind == Kind::manyRows;
       own.fewRows = kind == Kind::fewRows;
-      if (kind == Kind::loadedBias)
+      if (kind == Kind::aligned)
         own.biasStages = 0;
       // What calls of the other kinds take.
       if (options.aligned && (!own.aligned || own.splitKv)) {
@@ -85,10 +86,9 @@ FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
                        return findDenseBias(op) ? WalkResult::interrupt() : WalkResult::advance();
                      })
                      .wasInterrupted();
-  if (options.aligned && failed(lower(Kind::aligned)))
+  if (options.aligned && mayBeHopper && hasBias && options.biasStages != 0 && failed(lower(Kind::tiledBias)))
     return failure();
-  // For a bias whose rows are no multiples of 16 bytes, beside queries, keys and values whose rows are.
-  if (options.aligned && mayBeHopper && hasBias && options.biasStages != 0 && failed(lower(Kind::loadedBias)))
+  if (options.aligned && failed(lower(Kind::aligned)))
     return failure();
   if (failed(lower(Kind::any)))
     return failure();

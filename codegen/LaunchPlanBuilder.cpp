@@ -303,7 +303,8 @@ LogicalResult VariantBuilder::addTakeIf(tile::TakeIfOp op) {
   if (failed(condition))
     return failure();
   addCondition(*condition);
-  variant.name = op.getName().str();
+  if (variant.name.empty()) // else what it says is one more condition
+    variant.name = op.getName().str();
   return success();
 }
 
@@ -469,10 +470,6 @@ LogicalResult VariantBuilder::addBody() {
   bool isSpecial = !variant.name.empty();
   if (!isSpecial)
     variant.name = conditions.empty() ? "any" : "aligned";
-  bool isAgain =
-      llvm::any_of(plan.variants, [&](const VariantSpec &other) { return other.name == variant.name; });
-  if (isAgain) // of fewer tensors
-    variant.name += ".1";
   plan.variants.insert(isSpecial ? plan.variants.begin() : plan.variants.end(), std::move(variant));
   return success();
 }

@@ -80,21 +80,24 @@ std::optional<ScheduleCandidate> attn::makeHopperCandidate(const ShapeClass &sha
     return std::nullopt;
   int64_t d = llvm::alignTo(shape.headDim, 16), c = llvm::alignTo(shape.valueDim, 16);
   int64_t consumers = blockM / 64;
+  int64_t most = shape.hasBias ? overrides.biasStages.value_or(2) : 0;
+  int64_t least = shape.hasBias && !overrides.biasStages ? 1 : most;
+  auto getShared = [&](int64_t queryStages, int64_t biasStages) {
+    return getSharedBytes(blockM, blockN, d, c, queryStages, biasStages);
+  };
   // A second place for queries, whose tile of the output is stored from there, before one for a bias.
-  SmallVector<std::pair<int64_t, int64_t>> stages{{2, 0}, {1, 0}};
-  if (shape.hasBias && !overrides.biasStages)
-    stages = {{2, 2}, {2, 1}, {1, 2}, {1, 1}};
-  else if (shape.hasBias)
-    stages = {{2, *overrides.biasStages}, {1, *overrides.biasStages}};
-  int64_t shared, biasStages;
-  for (auto [query, bias] : stages) {
-    shared = getSharedBytes(blockM, blockN, d, c, query, bias);
-    biasStages = bias;
-    if (shared <= target.getMaxSharedMemory())
-      break;
-  }
-  // Of a thread: scores, the same as probabilities of 16 bits, the output, and the bias of 16 bits.
-  int64_t registers = blockN / 2 + blockN / 4 + c / 2 + (biasStages > 0 ? blockN / 4 : 0);
+  auto chooseBiasStages = [&] {
+    for (int64_t queryStages : {2, 1})
+      for (int64_t biasStages = most; biasStages >= least; --biasStages)
+        if (getShared(queryStages, biasStages) <= target.getMaxSharedMemory())
+          return biasStages;
+    return least;
+  };
+  int64_t biasStages = chooseBiasStages(), shared = getShared(2, biasStages);
+  if (shared > target.getMaxSharedMemory())
+    shared = getShared(1, biasStages);
+  // Of a thread: scores, the same as probabilities of 16 bits, and the output.
+  int64_t registers = blockN / 2 + blockN / 4 + c / 2;
   ScheduleCandidate candidate{blockM, blockN, shared, shared, overrides.getListsRejection(blockM, blockN)};
   candidate.warps = 4 * (consumers + 1);
   candidate.blocksPerMultiprocessor = 1;

@@ -39,13 +39,16 @@ std::optional<DenseBias> attn::findDenseBias(AttentionOpInterface op, std::strin
   score.walk([&](tensor::ExtractOp read) {
     SmallVector<Value> leading(read.getIndices());
     auto tensor = dyn_cast<BlockArgument>(read.getTensor());
-    if (!tensor || leading.size() < 2 || leading.pop_back_val() != score.getArgument(ScoreArgs::key) ||
-        leading.pop_back_val() != score.getArgument(ScoreArgs::query))
+    Value query = score.getArgument(ScoreArgs::query), key = score.getArgument(ScoreArgs::key);
+    if (!tensor || !llvm::is_contained(leading, query) || !llvm::is_contained(leading, key))
       return;
     unsigned capture = tensor.getArgNumber() - ScoreArgs::numFixed;
     Type element = read.getType();
+    bool isOfPairs = leading.pop_back_val() == key && leading.pop_back_val() == query;
     bool isSameRead = found && found->capture == capture && llvm::equal(found->leading, leading, isSame);
-    if (found && !isSameRead)
+    if (!isOfPairs)
+      problem = llvm::formatv("capture {0} is not read at [..., q_idx, kv_idx]", capture);
+    else if (found && !isSameRead)
       problem = "several are read";
     else if (!element.isF16() && !element.isBF16())
       problem = llvm::formatv("capture {0} is of {1}, not of f16 or bf16", capture, element);

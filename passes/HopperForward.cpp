@@ -255,14 +255,6 @@ void HopperForwardKernel::store() {
 // The consumers
 //===----------------------------------------------------------------------===//
 
-/// While the product of the scores runs.
-void HopperForwardKernel::loadBiasFragment() {
-  if (!biases)
-    return;
-  LoadPanelsOp::create(b, wait(biases, "bias_tile"), bias);
-  release(biases);
-}
-
 void HopperForwardKernel::applyRegions(Value keyBegin, Value isMasked) {
   if (takesAllForNear())
     mapNearScores(keyBegin);
@@ -291,10 +283,18 @@ void HopperForwardKernel::consume() {
   // Under a mask the first block is not the one of the lowest keys.
   bool raises = parts && parts->slope && op.getMask().empty();
   auto probabilitiesOf = [&](Value keyBegin, Value isMasked, bool isFixed, bool isFirst = false) {
-    if (isFixed)
-      return softmaxFixed(keyBegin);
-    applyRegions(keyBegin, isMasked);
-    isBounded ? softmax() : softmaxLazily(isFirst && raises ? keyBegin : Value());
+    // Not while the product of the scores runs: ptxas loads the elements then where they are needed, a few at
+    // a time, and there are registers for three consumers.
+    if (biases)
+      LoadPanelsOp::create(b, wait(biases, "bias_tile"), bias);
+    if (isFixed) {
+      softmaxFixed(keyBegin);
+    } else {
+      applyRegions(keyBegin, isMasked);
+      isBounded ? softmax() : softmaxLazily(isFirst && raises ? keyBegin : Value());
+    }
+    if (biases)
+      release(biases);
   };
   OpenTurnsOp::create(b);
   forEachTile(Role::consumer, [&]() -> Value {
@@ -309,7 +309,6 @@ void HopperForwardKernel::consume() {
           if (!storesByBulk())
             takeQueries();
           startScores(wait(keys, "key_tile"));
-          loadBiasFragment();
           MmaWaitOp::create(b, 0, scores);
           release(keys);
           probabilitiesOf(position, isMasked, /*isFixed=*/false, /*isFirst=*/true);
@@ -322,7 +321,6 @@ void HopperForwardKernel::consume() {
           startScores(keyTile);
           startOutput(wait(values, "value_tile"));
           PassTurnOp::create(b);
-          loadBiasFragment();
           MmaWaitOp::create(b, 1, scores);
           release(keys);
           bool isFixed = fixes && !isMasked;
@@ -470,9 +468,23 @@ void HopperForwardKernel::reportScore() {
         << "tanh is a polynomial, and computed again by the hardware's where scores are not in its range";
 }
 
+/// Nothing may be copied of a tensor without elements, which a score region may read where it is not to be.
+static void takeIfBiasHasElements(ImplicitLocOpBuilder &host, OnlineAttentionOp op) {
+  Value tensor = op.getCaptures()[findDenseBias(op)->capture], zero = arith::ConstantIndexOp::create(host, 0);
+  Value hasElements = arith::ConstantIntOp::create(host, 1, 1);
+  for (int64_t i = 0, rank = cast<ShapedType>(tensor.getType()).getRank(); i < rank; ++i) {
+    Value size = host.createOrFold<tensor::DimOp>(tensor, i);
+    Value isThere = host.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sgt, size, zero);
+    hasElements = host.createOrFold<arith::AndIOp>(hasElements, isThere);
+  }
+  TakeIfOp::create(host, hasElements, "tiled_bias");
+}
+
 LogicalResult attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLoweringOptions &options) {
   ImplicitLocOpBuilder host(op.getLoc(), op);
   std::string name = (op->getParentOfType<FunctionOpInterface>().getName() + "_forward").str();
+  if (op.getSchedule().getBiasStages() > 0)
+    takeIfBiasHasElements(host, op);
   HopperResults results;
   results.out = allocateResult(host, op.getResult(0), op.getQuery());
   results.lse = allocateResult(host, op.getResult(1), op.getQuery());

@@ -91,7 +91,6 @@ private:
                            llvm::function_ref<mlir::Value()> none = {});
 
   llvm::SmallVector<mlir::Value> getBiasIndices();
-  void loadBiasFragment();
   void applyRegions(mlir::Value keyBegin, mlir::Value isMasked);
   mlir::Value countKeys(const VisitedBlocks &blocks);
   void storeFlag(mlir::Value rows, mlir::Value isFixed, mlir::Value keys);

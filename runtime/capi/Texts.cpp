@@ -90,9 +90,15 @@ public:
     if (failed(modules))
       return diagnostic.take("the attention cannot be lowered to kernels");
     std::string text;
-    for (auto [index, module] : llvm::enumerate(*modules)) {
-      StringRef calls = index == 0 ? "tensors whose rows are aligned to 16 bytes" : "any tensors";
-      module->walk([&](tile::TakeIfOp op) { calls = op.getName(); });
+    StringRef others = "tensors whose rows are aligned to 16 bytes";
+    for (auto &module : *modules) {
+      StringRef calls;
+      module->walk([&](tile::TakeIfOp op) {
+        calls = op.getName();
+        return WalkResult::interrupt();
+      });
+      if (calls.empty())
+        calls = std::exchange(others, "any tensors");
       if (modules->size() > 1)
         text += ("// For " + calls + ".\n").str();
       text += print(*module);

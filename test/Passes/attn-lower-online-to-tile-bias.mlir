@@ -7,6 +7,9 @@
 !l = tensor<?x16x?xf32>
 
 // CHECK-LABEL: func @groups(
+// Not for calls whose tensor has no elements.
+// CHECK-COUNT-4: arith.cmpi sgt
+// CHECK:      attn_tile.take_if %{{.*}} "tiled_bias"
 // CHECK:      attn_tile.tensor_map {{.*}} : memref<?x?x?x?xf16, {{.*}}> to <128x64xf16>
 // CHECK:      attn_tile.tensor_map {{.*}} to <128x64xbf16>
 
@@ -17,25 +20,25 @@
 // CHECK-LABEL: gpu.func @groups_forward(
 // CHECK:      %biases = attn_tile.pipeline_alloc "biases" : <1x128x128xf16, 2, loaded>
 // CHECK:      %bias = attn_tile.fragment_alloc "bias" : <128x128xf16, operand_a, 8x1>
-// While the product of the first block runs.
-// CHECK:      attn_tile.mma wgmma %scores
-// CHECK-NEXT: attn_tile.mma_commit
+// In the first block, which finds the maximum.
+// CHECK:      attn_tile.mma_wait pending(0) %scores
+// CHECK-NEXT: attn_tile.pipeline_release %keys
 // CHECK-NEXT: %bias_tile = attn_tile.pipeline_wait %biases
 // CHECK-NEXT: attn_tile.load_panels %bias_tile to %bias
-// CHECK-NEXT: attn_tile.pipeline_release %biases
-// CHECK-NEXT: attn_tile.mma_wait pending(0) %scores
 // CHECK:      attn_tile.map ins(%bias : {{.*}}) outs(%scores
 // CHECK-NEXT: ^bb0(%row: index, %column: index, %[[BIAS:.*]]: f16, %{{.*}}: f32):
 // CHECK-NOT:  memref.load
 // CHECK:      arith.extf %[[BIAS]] : f16 to f32
+// CHECK:      attn_tile.pipeline_release %biases
 // And of each other one; only it is added where scores are taken apart.
-// CHECK:      attn_tile.pass_turn
+// CHECK:      attn_tile.mma_wait pending(1) %scores
+// CHECK-NEXT: attn_tile.pipeline_release %keys
 // CHECK-NEXT: attn_tile.pipeline_wait %biases
 // CHECK-NEXT: attn_tile.load_panels
-// CHECK-NEXT: attn_tile.pipeline_release %biases
-// CHECK-NEXT: attn_tile.mma_wait pending(1) %scores
 // CHECK:      attn_tile.map ins(%row_base, %bias : {{.*}}) outs(%scores
 // CHECK-NOT:  memref.load
+// CHECK:      attn_tile.pipeline_release %biases
+// CHECK-NEXT: attn_tile.mma_wait pending(0) %output
 // Rows of the queries, columns of the keys, of the matrix of the group; after the values of the block before.
 // CHECK:      } producer registers(40) {
 // CHECK:        attn_tile.copy_bulk %{{.*}}[%[[BATCH:.*]], %{{.*}}, %[[FIRST:.*]]] to %key_slot signals %keys

@@ -254,6 +254,32 @@ def test_strides_of_bias(mod):
     assert torch.equal(fn(*tensors, one)[0], fn(*tensors, one.contiguous())[0])
 
 
+def test_bias_without_elements():
+    """No tile of it is copied where nothing is to be read of it."""
+    mod = _bias(
+        "bias", lambda s: (0, 0), "bf16",
+        """
+      %number = arith.index_cast %b : index to i32
+      %two = arith.constant 2 : i32
+      %has_bias = arith.cmpi sge, %number, %two : i32
+      %r = scf.if %has_bias -> (f32) {{
+        %x = tensor.extract %bias[%q_idx, %kv_idx] : tensor<?x?x{type}>
+        %wide = arith.extf %x : {type} to f32
+        %biased = arith.addf %s, %wide : f32
+        scf.yield %biased : f32
+      }} else {{
+        scf.yield %s : f32
+      }}
+      attn.yield %r : f32""",
+        lambda s, b, h, q, k, n, bias: s,
+    )  # fmt: skip
+    attention = Attention("bf16", 4, 2, 128, 128, mod)
+    fn = attn.compile(attention.text(), family="hopper")
+    assert "tiles of capture 0" in fn.explain()
+    problems = check(attention, fn, attention.shape(2, 400, 400), backward=False)
+    assert not problems, "\n".join(problems)
+
+
 def test_same_bits_of_bias():
     """32 times the same call, with more tiles than the GPU computes at once."""
     attention = Attention("bf16", 24, 24, 128, 128, BIASES["matrix"])
