@@ -7,7 +7,7 @@
 
 #include "passes/DenseBias.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Matchers.h"
+#include "mlir/IR/OperationSupport.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -26,8 +26,12 @@ static bool isOfHead(Value value, Region &score) {
 
 /// Whether two values are computed alike.
 static bool isSame(Value x, Value y) {
-  APInt a, b;
-  return x == y || (matchPattern(x, m_ConstantInt(&a)) && matchPattern(y, m_ConstantInt(&b)) && a == b);
+  auto isSameOperand = [](Value a, Value b) { return success(isSame(a, b)); };
+  Operation *a = x.getDefiningOp(), *b = y.getDefiningOp();
+  return x == y ||
+         (a && b &&
+          OperationEquivalence::isEquivalentTo(a, b, isSameOperand, /*markEquivalent=*/nullptr,
+                                               OperationEquivalence::IgnoreLocations));
 }
 
 std::optional<DenseBias> attn::findDenseBias(AttentionOpInterface op, std::string *reason) {
@@ -45,10 +49,11 @@ std::optional<DenseBias> attn::findDenseBias(AttentionOpInterface op, std::strin
     unsigned capture = tensor.getArgNumber() - ScoreArgs::numFixed;
     Type element = read.getType();
     bool isOfPairs = leading.pop_back_val() == key && leading.pop_back_val() == query;
-    bool isSameRead = found && found->capture == capture && llvm::equal(found->leading, leading, isSame);
+    if (isOfPairs && found && found->capture == capture && llvm::equal(found->leading, leading, isSame))
+      return;
     if (!isOfPairs)
       problem = llvm::formatv("capture {0} is not read at [..., q_idx, kv_idx]", capture);
-    else if (found && !isSameRead)
+    else if (found)
       problem = "several are read";
     else if (!element.isF16() && !element.isBF16())
       problem = llvm::formatv("capture {0} is of {1}, not of f16 or bf16", capture, element);

@@ -40,6 +40,33 @@ func.func @wide(%q: !q, %bias: tensor<?x?xf32>) -> !q {
   return %out : !q
 }
 
+// The same read twice, once under a condition.
+// CHECK-LABEL: func @twice
+// CHECK: bias_stages = 1
+// REMARK: [Passed] bias | {{.*}} | Remark="tiles of capture 0, in 1 stage, by the tensor memory accelerator"
+func.func @twice(%q: !q, %bias: tensor<?x?x?xbf16>) -> !q {
+  %out, %lse = attn.attention %q, %q, %q captures(%bias : tensor<?x?x?xbf16>)
+    score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
+      %two = arith.constant 2 : index
+      %group = arith.divsi %h, %two : index
+      %x = tensor.extract %bias[%group, %q_idx, %kv_idx] : tensor<?x?x?xbf16>
+      %is_near = arith.cmpi sle, %kv_idx, %two : index
+      %r = scf.if %is_near -> f32 {
+        %again = arith.divsi %h, %two : index
+        %y = tensor.extract %bias[%again, %q_idx, %kv_idx] : tensor<?x?x?xbf16>
+        %sum = arith.addf %x, %y : bf16
+        %wide = arith.extf %sum : bf16 to f32
+        scf.yield %wide : f32
+      } else {
+        %wide = arith.extf %x : bf16 to f32
+        scf.yield %wide : f32
+      }
+      %t = arith.addf %s, %r : f32
+      attn.yield %t : f32
+    } : (!q, !q, !q) -> (!q, !l)
+  return %out : !q
+}
+
 // CHECK-LABEL: func @two
 // CHECK-NOT: bias_stages
 // REMARK: [Missed] bias | {{.*}} | Reason="several are read", Remark="elements, loaded one by one"
