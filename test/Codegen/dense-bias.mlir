@@ -17,6 +17,8 @@
 
 // CHECK:      LoadedPipeline<bf16, 2, 192, 128, 3> biases(
 // CHECK:      Operand<bf16, 192, 128, 12> bias;
+// Tiles of one block of queries follow one another.
+// CHECK:      const int block = num_blocks - 1 - rank;
 // CHECK:      mma_wait<0>(scores);
 // CHECK-NEXT: keys.release();
 // CHECK-NEXT: const auto bias_tile = biases.wait();

@@ -11,14 +11,13 @@
 // CHECK-COUNT-4: arith.cmpi sgt
 // CHECK:      attn_tile.take_if %{{.*}} "tiled_bias"
 // CHECK:      attn_tile.tensor_map {{.*}} : memref<?x?x?x?xf16, {{.*}}> to <128x64xf16>
-// CHECK:      attn_tile.tensor_map {{.*}} to <128x64xbf16>
 
 // LOADED-LABEL: gpu.func @groups_forward(
 // LOADED-NOT: load_panels
 // LOADED:     memref.load %{{.*}} : memref<?x?x?x?xf16
 
 // CHECK-LABEL: gpu.func @groups_forward(
-// CHECK:      %biases = attn_tile.pipeline_alloc "biases" : <1x128x128xf16, 2, loaded>
+// CHECK:      %biases = attn_tile.pipeline_alloc "biases" : <2x128x128xf16, 2, loaded>
 // CHECK:      %bias = attn_tile.fragment_alloc "bias" : <128x128xf16, operand_a, 8x1>
 // In the first block, which finds the maximum.
 // CHECK:      attn_tile.mma_wait pending(0) %scores

@@ -11,8 +11,8 @@
 !l = tensor<1x8x?xf32>
 
 // CHECK-LABEL: func @tiles
-// CHECK: bias_stages = 1
-// REMARK: [Passed] bias | Category:attn-plan | Function=forward | Remark="tiles of capture 1, in 1 stage, by the tensor memory accelerator"
+// CHECK: bias_stages = 2
+// REMARK: [Passed] bias | Category:attn-plan | Function=forward | Remark="tiles of capture 1, in 2 stages, by the tensor memory accelerator"
 // LOADED: [Missed] bias | {{.*}} | Reason="its base and strides may be no multiples of 16 bytes, or keys are computed in parts", Remark="elements, loaded one by one"
 // LOADED-NOT: bias_stages
 func.func @tiles(%q: !q, %scale: f32, %bias: tensor<?x?x?xbf16>) -> !q {
@@ -42,8 +42,8 @@ func.func @wide(%q: !q, %bias: tensor<?x?xf32>) -> !q {
 
 // The same read twice, once under a condition.
 // CHECK-LABEL: func @twice
-// CHECK: bias_stages = 1
-// REMARK: [Passed] bias | {{.*}} | Remark="tiles of capture 0, in 1 stage, by the tensor memory accelerator"
+// CHECK: bias_stages = 2
+// REMARK: [Passed] bias | {{.*}} | Remark="tiles of capture 0, in 2 stages, by the tensor memory accelerator"
 func.func @twice(%q: !q, %bias: tensor<?x?x?xbf16>) -> !q {
   %out, %lse = attn.attention %q, %q, %q captures(%bias : tensor<?x?x?xbf16>)
     score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {

@@ -257,13 +257,13 @@ def test_strides_of_bias(mod):
 def test_bias_without_elements():
     """No tile of it is copied where nothing is to be read of it."""
     mod = _bias(
-        "bias", lambda s: (0, 0), "bf16",
+        "bias", lambda s: (0, s.q_len, s.kv_len), "bf16",
         """
-      %number = arith.index_cast %b : index to i32
-      %two = arith.constant 2 : i32
-      %has_bias = arith.cmpi sge, %number, %two : i32
+      %two = arith.constant 2 : index
+      %number = arith.subi %b, %two : index
+      %has_bias = arith.cmpi sge, %b, %two : index
       %r = scf.if %has_bias -> (f32) {{
-        %x = tensor.extract %bias[%q_idx, %kv_idx] : tensor<?x?x{type}>
+        %x = tensor.extract %bias[%number, %q_idx, %kv_idx] : tensor<?x?x?x{type}>
         %wide = arith.extf %x : {type} to f32
         %biased = arith.addf %s, %wide : f32
         scf.yield %biased : f32
