@@ -15,23 +15,29 @@ using namespace mlir;
 using namespace attn;
 
 /// Whether a value of the region is the same for all pairs of a head, and needs no memory.
-static bool isOfHead(Value value, Region &score) {
+static bool isOnceAHead(Value value, Region &score) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return argument == score.getArgument(ScoreArgs::batch) || argument == score.getArgument(ScoreArgs::head);
   Operation *op = value.getDefiningOp();
   return op->getParentRegion() == &score && op->getNumRegions() == 0 && isPure(op) &&
          !isa<tensor::ExtractOp>(op) &&
-         llvm::all_of(op->getOperands(), [&](Value operand) { return isOfHead(operand, score); });
+         llvm::all_of(op->getOperands(), [&](Value operand) { return isOnceAHead(operand, score); });
+}
+
+static bool isComputedOf(Value value, Value argument) {
+  Operation *op = value.getDefiningOp();
+  return value == argument || (op && llvm::any_of(op->getOperands(), [&](Value operand) {
+                                 return isComputedOf(operand, argument);
+                               }));
 }
 
 /// Whether two values are computed alike.
 static bool isSame(Value x, Value y) {
   auto isSameOperand = [](Value a, Value b) { return success(isSame(a, b)); };
   Operation *a = x.getDefiningOp(), *b = y.getDefiningOp();
-  return x == y ||
-         (a && b &&
-          OperationEquivalence::isEquivalentTo(a, b, isSameOperand, /*markEquivalent=*/nullptr,
-                                               OperationEquivalence::IgnoreLocations));
+  return x == y || (a && b &&
+                    OperationEquivalence::isEquivalentTo(a, b, isSameOperand, /*markEquivalent=*/nullptr,
+                                                         OperationEquivalence::IgnoreLocations));
 }
 
 std::optional<DenseBias> attn::findDenseBias(AttentionOpInterface op, std::string *reason) {
@@ -51,6 +57,10 @@ std::optional<DenseBias> attn::findDenseBias(AttentionOpInterface op, std::strin
     bool isOfPairs = leading.pop_back_val() == key && leading.pop_back_val() == query;
     if (isOfPairs && found && found->capture == capture && llvm::equal(found->leading, leading, isSame))
       return;
+    auto differs = [&](unsigned argument) {
+      return llvm::any_of(leading,
+                          [&](Value index) { return isComputedOf(index, score.getArgument(argument)); });
+    };
     if (!isOfPairs)
       problem = llvm::formatv("capture {0} is not read at [..., q_idx, kv_idx]", capture);
     else if (found)
@@ -59,11 +69,11 @@ std::optional<DenseBias> attn::findDenseBias(AttentionOpInterface op, std::strin
       problem = llvm::formatv("capture {0} is of {1}, not of f16 or bf16", capture, element);
     else if (leading.size() > 2)
       problem = llvm::formatv("capture {0} has more than four dimensions", capture);
-    else if (llvm::any_of(leading, [&](Value index) { return !isOfHead(index, score); }))
+    else if (llvm::any_of(leading, [&](Value index) { return !isOnceAHead(index, score); }))
       problem = llvm::formatv("which matrix of capture {0} is read does not follow from batch entry and head",
                               capture);
     else
-      found = DenseBias{capture, leading};
+      found = DenseBias{capture, leading, differs(ScoreArgs::batch), differs(ScoreArgs::head)};
   });
   if (reason)
     *reason = problem;

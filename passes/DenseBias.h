@@ -19,6 +19,8 @@ struct DenseBias {
   unsigned capture;
   /// The indices before the query's: values of the score region, computed of batch entry and head alone.
   llvm::SmallVector<mlir::Value> leading;
+  /// Whether these differ between batch entries, and between heads.
+  bool isOfBatch, isOfHead;
 };
 
 /// Nothing where there is none, or where its tiles are none that the tensor memory accelerator copies;

@@ -175,8 +175,13 @@ void HopperForwardKernel::decodeTile(Value work) {
     block = sub(sub(numBlocks, index(1)), rank);
   }
   named(block, "block");
-  batch = named(divide(headOfAll, headsOfBatch), "batch");
-  head = named(sub(headOfAll, mul(batch, headsOfBatch.number)), "head");
+  if (sharesBiasInBatch()) {
+    head = named(arith::DivSIOp::create(b, headOfAll, entries), "head");
+    batch = named(sub(headOfAll, mul(head, entries)), "batch");
+  } else {
+    batch = named(divide(headOfAll, headsOfBatch), "batch");
+    head = named(sub(headOfAll, mul(batch, headsOfBatch.number)), "head");
+  }
   kvHead = named(arith::DivSIOp::create(b, head, groupDivisor), "kv_head");
   begin = named(mul(block, index(blockM())), "q_begin");
 }
@@ -420,6 +425,8 @@ void HopperForwardKernel::build(Value hostFlags) {
   Value heads = atLeastOne(qHeads);
   bool isStatic = !op.getQuery().getType().isDynamicDim(1);
   headsOfBatch = isStatic ? Base{heads, {}} : makeBase(heads, "heads");
+  if (sharesBiasInBatch())
+    entries = named(atLeastOne(batches), "entries");
   groupDivisor = named(atLeastOne(group), "group_divisor");
   numHeads = named(mul(batches, qHeads), "num_heads");
   numTiles = named(mul(numHeads, numBlocks), "num_tiles");

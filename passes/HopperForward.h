@@ -68,6 +68,8 @@ private:
   bool drawsTiles() { return !op.getMask().empty(); }
   /// Whether tiles of one block of queries follow one another, not those of one head.
   bool hasSections() { return drawsTiles() || denseBias; }
+  /// Whether the entries of a batch read the same of a bias, and its heads do not.
+  bool sharesBiasInBatch() { return denseBias && denseBias->isOfHead && !denseBias->isOfBatch; }
   /// Whether outputs go through the slots of their queries to the tensor memory accelerator, while consumers
   /// go on. There must be a second slot for the queries of the next tile, and an output has to fit.
   bool storesByBulk();
@@ -105,7 +107,7 @@ private:
   HopperResults results;
   mlir::Value out, lse, flags, queryMap, biasMap, outMap;
   mlir::Value tiles, queries, biases;
-  mlir::Value tile, groupDivisor, numBlocks, numHeads, numTiles, kvEnd;
+  mlir::Value tile, groupDivisor, entries, numBlocks, numHeads, numTiles, kvEnd;
   Base blocks, headsOfBatch, sectionTiles, sectionHeads, lastSectionHeads;
 };
 

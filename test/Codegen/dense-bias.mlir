@@ -17,8 +17,10 @@
 
 // CHECK:      LoadedPipeline<bf16, 2, 192, 128, 3> biases(
 // CHECK:      Operand<bf16, 192, 128, 12> bias;
-// Tiles of one block of queries follow one another.
+// Tiles of one block of queries follow one another, and the entries of a batch, which read the same.
 // CHECK:      const int block = num_blocks - 1 - rank;
+// CHECK-NEXT: const int head = head_of_all / entries;
+// CHECK-NEXT: const int batch = head_of_all - head * entries;
 // CHECK:      mma_wait<0>(scores);
 // CHECK-NEXT: keys.release();
 // CHECK-NEXT: const auto bias_tile = biases.wait();
