@@ -70,8 +70,8 @@ bool FunctionPrinter::printAsyncOp(Operation *op) {
         return true;
       })
       .Case([&](tile::WorkDrawOp draw) {
-        printVariable(draw.getNumber(),
-                      {getText(draw.getQueue()) + ".draw(" + getText(draw.getCounter()) + ".data)"});
+        printVariable(draw.getNumber(), {getText(draw.getQueue()) + ".draw(" + getText(draw.getCounter()) +
+                                         ".data, " + getText(draw.getCount()) + ")"});
         return true;
       })
       .Case([&](tile::WorkTakeOp take) {

@@ -256,11 +256,14 @@ void FunctionPrinter::printStatement(Operation *op) {
       })
       .Case([&](memref::AtomicRMWOp atomic) {
         std::string value = getText(atomic.getValue());
-        if (atomic.getIndices().empty())
-          os << "atomicAdd(" << getText(atomic.getMemref()) << ", " << value << ");\n";
+        std::string call = atomic.getIndices().empty()
+                               ? "atomicAdd(" + getText(atomic.getMemref()) + ", " + value + ")"
+                               : "add_to(" + getText(atomic.getMemref()) + ", " + value + ", " +
+                                     getArguments(atomic.getIndices()) + ")";
+        if (atomic.getResult().use_empty())
+          os << call << ";\n";
         else
-          os << "add_to(" << getText(atomic.getMemref()) << ", " << value << ", "
-             << getArguments(atomic.getIndices()) << ");\n";
+          printVariable(atomic.getResult(), {call});
       })
       .Default([&](Operation *scalar) { printVariable(scalar->getResult(0), getInlineExpr(scalar)); });
 }

@@ -239,6 +239,7 @@ LogicalResult VariantBuilder::addWorkspace(memref::AllocOp op) {
   WorkspaceSpec spec;
   spec.name = getNameOr(op.getLoc(), "workspace_" + Twine(variant.workspaces.size()));
   spec.type = *element;
+  spec.leftZero = op->hasAttr(tile::AttnTileDialect::getLeftZeroAttrName());
   auto dynamicSizes = op.getDynamicSizes().begin();
   for (int64_t size : type.getShape()) {
     if (!ShapedType::isDynamic(size)) {

@@ -16,6 +16,7 @@
 //   | memref.dim, arith on indices                       | expression                                      |
 //   | memref.alloc (named by its NameLoc)                | workspace                                       |
 //   | linalg.fill with zero, before the first launch     | `zeroed` of the workspace or result             |
+//   | `attn_tile.left_zero` on memref.alloc              | `left_zero` of the workspace                    |
 //   | cf.assert                                          | requirement                                     |
 //   | gpu.launch_func                                    | launch                                          |
 //   | attn_tile.tensor_map that a launch takes           | tensor map, and that its tensor is aligned      |

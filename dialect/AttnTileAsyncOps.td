@@ -311,14 +311,15 @@ def AttnTile_WorkQueueAllocOp : AttnTile_Op<"work_queue_alloc", [
 def AttnTile_WorkDrawOp : AttnTile_BarrierOp<"work_draw"> {
   let summary = "The producer draws the next number and tells the other roles";
   let description = [{
-    The first draw gives the number of blocks of the grid, the next one that plus 1: every block begins with the tile of its own number.
-    The counter, the first `i32`, is 0 when the kernel starts.
+    The first draw gives the number of blocks of the grid, the next one that plus 1: every block begins with the tile of its own number,
+    and draws once for each tile that it has. The counter, the first `i32`, is 0 when the kernel starts, and when it ends: of `count`
+    tiles, the last draw of all sets it back.
 
-    Example: `%tile = attn_tile.work_draw %queue from %counter : !attn_tile.work_queue<8>, memref<1xi32>`
+    Example: `%tile = attn_tile.work_draw %queue from %counter of %count : !attn_tile.work_queue<8>, memref<1xi32>`
   }];
-  let arguments = (ins AttnTile_WorkQueueType:$queue, Arg<AnyStridedMemRef, "", [MemRead, MemWrite]>:$counter);
+  let arguments = (ins AttnTile_WorkQueueType:$queue, Arg<AnyStridedMemRef, "", [MemRead, MemWrite]>:$counter, Index:$count);
   let results = (outs Index:$number);
-  let assemblyFormat = "$queue `from` $counter attr-dict `:` type($queue) `,` type($counter)";
+  let assemblyFormat = "$queue `from` $counter `of` $count attr-dict `:` type($queue) `,` type($counter)";
   let hasVerifier = 1;
 }
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialect/AttnTileDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -36,10 +37,16 @@ void AttnTileDialect::initialize() {
 }
 
 LogicalResult AttnTileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
+  if (attr.getName() == getLeftZeroAttrName()) {
+    if (isa<memref::AllocOp>(op) && isa<UnitAttr>(attr.getValue()))
+      return success();
+    return op->emitOpError("expected '")
+           << attr.getName().strref() << "' on a memref.alloc only, without a value";
+  }
   if (attr.getName() != getKernelAttrName())
     return op->emitOpError("unknown attribute '")
            << attr.getName().strref() << "' of the attn_tile dialect, expected '" << getKernelAttrName()
-           << "'";
+           << "' or '" << getLeftZeroAttrName() << "'";
   auto kernel = dyn_cast<gpu::GPUFuncOp>(op);
   if (!kernel || !kernel.isKernel())
     return op->emitOpError("expected '") << attr.getName().strref() << "' on a gpu.func kernel only";

@@ -39,6 +39,9 @@ def AttnTile_Dialect : Dialect {
   let extraClassDeclaration = [{
     /// Name of the discardable attribute, on a kernel (a `gpu.func`), that holds its `#attn_tile.kernel`.
     static constexpr ::llvm::StringLiteral getKernelAttrName() { return "attn_tile.kernel"; }
+    /// Name of the discardable unit attribute, on a `memref.alloc` around kernels, that says: where the memory is zero before
+    /// the first of them, it is zero again after the last. Whoever keeps it between calls fills it once.
+    static constexpr ::llvm::StringLiteral getLeftZeroAttrName() { return "attn_tile.left_zero"; }
   }];
 }
 

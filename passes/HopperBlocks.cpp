@@ -7,12 +7,74 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/HopperForward.h"
+#include "llvm/Support/MathExtras.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace attn;
 
 /// Blocks that would need more comparisons than this are not told apart: all count as masked.
 static constexpr size_t kMaxComparisons = 32;
+
+/// `value` as the sum of `argument` and a constant, or nothing.
+static std::optional<int64_t> getDistance(Value value, Value argument) {
+  if (value == argument)
+    return 0;
+  auto sum = value.getDefiningOp<arith::AddIOp>();
+  std::optional<int64_t> constant = sum ? getConstantIntValue(sum.getRhs()) : std::nullopt;
+  return sum && sum.getLhs() == argument ? constant : std::nullopt;
+}
+
+/// Whether at most one block of keys that a tile of queries visits is masked: where the keys end (`masked`
+/// has no range for it), or between the first column that a row of the tile drops and the last one that a
+/// row keeps, if both are as far from the tile for all tiles.
+static bool masksOneBlock(YieldRangesOp yield, int64_t blockM, int64_t blockN) {
+  if (yield.getMaskedBegins().size() != 1)
+    return yield.getMaskedBegins().empty();
+  Block *block = yield->getBlock();
+  Value begin = block->getArgument(2), end = block->getArgument(3);
+  std::optional<int64_t> first = getDistance(yield.getMaskedBegins().front(), begin);
+  std::optional<int64_t> last = getDistance(yield.getVisitedEnds().front(), end);
+  if (!yield.getMaskedEnds().front().getDefiningOp<KvLenOp>() || !first || !last)
+    return false;
+  int64_t most = 0;
+  for (int64_t offset = 0, step = std::gcd(blockM, blockN); offset < blockN; offset += step)
+    most = std::max(most, llvm::divideCeilSigned(offset + blockM + *last, blockN) -
+                              llvm::divideFloorSigned(offset + *first, blockN));
+  return most <= 1;
+}
+
+void HopperForwardKernel::findFullBetween(VisitedBlocks &blocks, const BlockRanges &ranges) {
+  Value filled = named(roundDown(kvLen), "kv_filled");
+  if (ranges.all) {
+    blocks.full = {blocks.visited.front().first, filled};
+    return;
+  }
+  if (blocks.visited.size() != 1)
+    return;
+  auto yield = cast<YieldRangesOp>(op.getRanges().front().getTerminator());
+  SmallVector<Value> begins{filled}, ends;
+  for (auto [begin, end, range] :
+       llvm::zip_equal(yield.getMaskedBegins(), yield.getMaskedEnds(), ranges.masked)) {
+    if (end.getDefiningOp<KvLenOp>())
+      begins.push_back(roundDown(arith::MaxSIOp::create(b, range.first, index(0))));
+    else if (getConstantIntValue(begin) == 0)
+      ends.push_back(roundUp(clampToKeys(range.second)));
+    else
+      return;
+  }
+  auto [first, end] = blocks.visited.front();
+  if (!ends.empty()) {
+    for (Value masked : ends)
+      first = arith::MaxSIOp::create(b, first, masked);
+    first = named(arith::MinSIOp::create(b, first, end), "full_begin");
+  }
+  Value last = end;
+  for (Value masked : begins)
+    last = arith::MinSIOp::create(b, last, masked);
+  blocks.full = {first, named(arith::MaxSIOp::create(b, first, last), "full_end")};
+  blocks.hasMasked = !masksOneBlock(yield, blockM(), blockN());
+}
 
 VisitedBlocks HopperForwardKernel::getVisitedBlocks() {
   Value queryEnd = named(arith::MinSIOp::create(b, add(begin, index(blockM())), qLen), "q_end");
@@ -27,11 +89,12 @@ VisitedBlocks HopperForwardKernel::getVisitedBlocks() {
     Value rest = arith::SelectOp::create(b, ranges.listed->isFull(b, filled), filled, kvEnd);
     blocks.masked.emplace_back(named(rest, "kv_filled"), kvEnd);
     blocks.firstFull = named(nextFull(blocks, zero), "first_full");
+    blocks.hasFirstFull = named(isLess(blocks.firstFull, kvEnd), "has_full");
     return blocks;
   }
   auto addRange = [&](SmallVectorImpl<BlockRanges::Range> &to, BlockRanges::Range range, StringRef name) {
     Value first = arith::MaxSIOp::create(b, range.first, zero);
-    Value last = arith::MinSIOp::create(b, range.second, kvLen);
+    Value last = clampToKeys(range.second);
     Value end = arith::SelectOp::create(b, isLess(first, last), roundUp(last), zero);
     to.emplace_back(named(roundDown(first), (name + "_begin").str()), named(end, (name + "_end").str()));
   };
@@ -40,17 +103,25 @@ VisitedBlocks HopperForwardKernel::getVisitedBlocks() {
   for (BlockRanges::Range range : ranges.visited)
     addRange(blocks.visited, range, "visited");
   blocks.hasMasked = !ranges.masked.empty();
+  findFullBetween(blocks, ranges);
+  if (blocks.full) {
+    blocks.firstFull = blocks.full->first;
+    blocks.hasFirstFull = named(isLess(blocks.firstFull, blocks.full->second), "has_full");
+    return blocks;
+  }
   size_t numMasked = ranges.masked.size();
   if (blocks.visited.size() * numMasked * numMasked > kMaxComparisons) {
     blocks.hasFull = false;
     blocks.masked.emplace_back(zero, kvEnd);
     blocks.firstFull = kvEnd;
+    blocks.hasFirstFull = arith::ConstantIntOp::create(b, 0, 1);
     return blocks;
   }
   for (BlockRanges::Range range : ranges.masked)
     addRange(blocks.masked, range, "masked");
   blocks.masked.emplace_back(named(roundDown(kvLen), "kv_filled"), kvEnd);
   blocks.firstFull = nextFull(blocks, zero);
+  blocks.hasFirstFull = named(isLess(blocks.firstFull, kvEnd), "has_full");
   return blocks;
 }
 
@@ -65,6 +136,15 @@ Value HopperForwardKernel::nextVisited(const VisitedBlocks &blocks, Value from) 
 }
 
 Value HopperForwardKernel::nextMasked(const VisitedBlocks &blocks, Value from) {
+  if (blocks.full) {
+    auto [begin, end] = *blocks.full;
+    if (from == begin)
+      return end;
+    Value after = arith::MaxSIOp::create(b, from, end);
+    if (begin != blocks.visited.front().first)
+      after = arith::SelectOp::create(b, isLess(from, begin), from, after);
+    return named(after, "next_masked");
+  }
   Value found = kvEnd;
   if (blocks.listed) {
     found = blocks.listed->getNext(b, from, BlockKind::partial);
@@ -85,6 +165,8 @@ Value HopperForwardKernel::nextMasked(const VisitedBlocks &blocks, Value from) {
 }
 
 Value HopperForwardKernel::nextFull(const VisitedBlocks &blocks, Value from) {
+  if (blocks.full)
+    return from;
   if (blocks.listed) {
     Value found = blocks.listed->getNext(b, from, BlockKind::full);
     return named(arith::SelectOp::create(b, isLess(found, blocks.masked.back().first), found, kvEnd),
@@ -111,13 +193,17 @@ Value HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_re
                                         function_ref<void(Value)> full, function_ref<Value(Value)> last,
                                         function_ref<Value()> none) {
   Value zero = index(0), step = index(blockN());
-  Value firstMasked = named(nextMasked(blocks, zero), "first_masked");
-  Value startsMasked = named(isLess(firstMasked, kvEnd), "starts_masked");
+  Value visitedBegin = blocks.full ? blocks.visited.front().first : zero, visitedEnd = getVisitedEnd(blocks);
+  Value firstMasked = nextMasked(blocks, visitedBegin);
+  if (firstMasked != getFullEnd(blocks))
+    named(firstMasked, "first_masked");
+  Value startsMasked = named(isLess(firstMasked, visitedEnd), "starts_masked");
   Value begin = firstMasked;
   if (blocks.hasFull)
     begin = named(arith::SelectOp::create(b, startsMasked, firstMasked, blocks.firstFull), "kv_first");
   SmallVector<Type> results(none ? 1 : 0, b.getIndexType());
-  auto isVisited = scf::IfOp::create(b, results, isLess(begin, kvEnd), /*withElseRegion=*/bool(none));
+  Value isAny = isLess(blocks.full ? visitedBegin : begin, visitedEnd);
+  auto isVisited = scf::IfOp::create(b, results, isAny, /*withElseRegion=*/bool(none));
   OpBuilder::InsertionGuard guard(b);
   auto fill = [&](Block *block, function_ref<Value()> body) {
     b.setInsertionPointToStart(block);
@@ -129,7 +215,7 @@ Value HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_re
     Value second = named(add(begin, step), "kv_second"), kvMasked, kvFull;
     auto findMasked = [&] { kvMasked = named(nextMasked(blocks, second), "kv_masked"); };
     auto findFull = [&] {
-      Value from = arith::SelectOp::create(b, startsMasked, zero, second);
+      Value from = arith::SelectOp::create(b, startsMasked, blocks.full ? blocks.firstFull : zero, second);
       kvFull = named(nextFull(blocks, from), "kv_full");
     };
     if (blocks.listed) {
@@ -138,14 +224,14 @@ Value HopperForwardKernel::forEachBlock(const VisitedBlocks &blocks, function_re
     }
     Value carried = first(begin, startsMasked);
     auto loop = [&](Value from, bool isMasked, Value carried) -> Value {
+      Value end = isMasked ? visitedEnd : getFullEnd(blocks);
       SmallVector<Value> initial{from};
       if (carried)
         initial.push_back(carried);
       auto whileOp = scf::WhileOp::create(
           b, ValueRange(initial).getTypes(), initial,
           [&](OpBuilder &builder, Location loc, ValueRange arguments) {
-            Value goesOn =
-                arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, arguments[0], kvEnd);
+            Value goesOn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, arguments[0], end);
             scf::ConditionOp::create(builder, loc, goesOn, arguments);
           },
           [&](OpBuilder &builder, Location, ValueRange arguments) {

@@ -238,7 +238,7 @@ void HopperForwardKernel::produce() {
     // others. The last values still wait for their slot when the number arrives.
     Value next;
     if (drawsTiles())
-      next = WorkDrawOp::create(b, b.getIndexType(), tiles, progress);
+      next = WorkDrawOp::create(b, b.getIndexType(), tiles, progress, numTiles);
     ifThen(isLess(last, kvEnd), [&] { loadValues(last); });
     return next;
   });
@@ -365,7 +365,7 @@ void HopperForwardKernel::consume() {
     computeLse();
     Value isFixed, keys;
     if (fixes) {
-      isFixed = takesAllForNear() ? one : isLess(blocks.firstFull, kvEnd);
+      isFixed = takesAllForNear() ? one : blocks.hasFirstFull;
       keys = countKeys(blocks);
     }
     if (marks)

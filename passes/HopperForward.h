@@ -19,9 +19,11 @@ struct VisitedBlocks {
   llvm::SmallVector<BlockRanges::Range> visited, masked;
   /// Where there are block lists, what is visited, and what is masked but for a last block that is full.
   std::optional<ListedBlocks> listed;
-  /// The first full one.
-  mlir::Value firstFull;
-  /// Whether there may be full blocks, and masked ones beside the last.
+  /// Where one range is visited and masks cut only its ends: the full blocks, between masked ones.
+  std::optional<BlockRanges::Range> full;
+  /// The first full one, and whether there is one.
+  mlir::Value firstFull, hasFirstFull;
+  /// Whether there may be full blocks, and more than one that is masked.
   bool hasFull = true, hasMasked = false;
 };
 
@@ -78,6 +80,13 @@ private:
   bool hasSpareRegisters() { return !op.getBlockLists(); }
 
   VisitedBlocks getVisitedBlocks();
+  /// Finds `full` and what follows from it, or does nothing.
+  void findFullBetween(VisitedBlocks &blocks, const BlockRanges &ranges);
+  /// Where the position of a next block is not of one any more.
+  mlir::Value getVisitedEnd(const VisitedBlocks &blocks) {
+    return blocks.full ? blocks.visited.front().second : kvEnd;
+  }
+  mlir::Value getFullEnd(const VisitedBlocks &blocks) { return blocks.full ? blocks.full->second : kvEnd; }
   mlir::Value nextVisited(const VisitedBlocks &blocks, mlir::Value from);
   mlir::Value nextMasked(const VisitedBlocks &blocks, mlir::Value from);
   mlir::Value nextFull(const VisitedBlocks &blocks, mlir::Value from);
@@ -97,6 +106,7 @@ private:
   mlir::Value countKeys(const VisitedBlocks &blocks);
   void storeFlag(mlir::Value rows, mlir::Value isFixed, mlir::Value keys);
 
+  mlir::Value clampToKeys(mlir::Value position) { return mlir::arith::MinSIOp::create(b, position, kvLen); }
   mlir::Value roundDown(mlir::Value position) {
     return mul(mlir::arith::DivSIOp::create(b, position, index(blockN())), index(blockN()));
   }

@@ -24,6 +24,8 @@ void HopperKernel::addProgress() {
   hostProgress = memref::AllocOp::create(host, MemRefType::get({2}, host.getI32Type()));
   named(hostProgress, "progress");
   fillWithZero(host, hostProgress);
+  // The last draw of a tile sets the counter back, and the kernel that repairs what it finds noted.
+  hostProgress.getDefiningOp()->setAttr(AttnTileDialect::getLeftZeroAttrName(), host.getUnitAttr());
   progress = addParameter(hostProgress, "progress");
 }
 

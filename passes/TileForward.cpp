@@ -49,6 +49,7 @@ private:
   void computeTile(Value work);
   Value isMarked(Value work);
   void forEachMarkedTile();
+  void clearProgress(Value grid);
   void computeOutput(const BlockRanges &ranges, const Streamed &keys);
   void computeOutputSelecting(const BlockRanges &ranges, const Streamed &keys);
   void copyBlock(Value begin, Value stage);
@@ -423,6 +424,27 @@ void ForwardKernel::forEachMarkedTile() {
     // The vote also waits until all threads are done with the tile before.
     ifThen(named(isMarked(loop.getInductionVar()), "is_marked"),
            [&] { computeTile(loop.getInductionVar()); });
+    b.setInsertionPointAfter(loop);
+    clearProgress(grid);
+  });
+}
+
+/// Leaves zeros to the next call. The last block does it, when all others have seen that rows are marked:
+/// they are counted where tiles were.
+void ForwardKernel::clearProgress(Value grid) {
+  gpu::BarrierOp::create(b);
+  Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+  ifThen(arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, index(0)), [&] {
+    Value zero = arith::ConstantIntOp::create(b, 0, 32), one = arith::ConstantIntOp::create(b, 1, 32);
+    Value before = memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addi, one, progress, index(0));
+    named(before, "blocks_before");
+    Value last = sub(grid, index(1));
+    Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                         arith::IndexCastOp::create(b, b.getIndexType(), before), last);
+    ifThen(isLast, [&] {
+      for (int64_t i = 0; i < 2; ++i)
+        memref::StoreOp::create(b, zero, progress, ValueRange{index(i)});
+    });
   });
 }
 

@@ -148,6 +148,8 @@ struct WorkspaceSpec {
   ElementType type = ElementType::F32;
   std::vector<Expr> sizes;
   bool zeroed = false; ///< Filled with zeros before the first kernel of each call; else undefined.
+  bool leftZero =
+      false; ///< The kernels leave it zero if it was: where that is known of it, no call needs to fill it.
 };
 
 /// One argument of a kernel. Tensors are passed by value as

@@ -14,7 +14,8 @@
 //  "aligned", "condition":
 //  {"parameter_aligned": [0, 16]},
 //                "workspaces": [{"name": "partial", "type": "f32", "sizes": ["multiprocessors", 64],
-//                "zeroed": true}], "launches": [{"module": 0, "kernel": "causal_forward", "grid":
+//                "zeroed": true, "left_zero": false}], "launches": [{"module": 0, "kernel": "causal_forward",
+//                "grid":
 //                [{"ceildiv": […]}, 1, 1],
 //                              "threads": 128, "dynamic_shared_bytes": 65536, "starts_early": false,
 //                              "arguments": [{"parameter": 0}, {"result": 0}, {"workspace": 0},
@@ -120,7 +121,8 @@ struct Writer {
     return {{"name", workspace.name},
             {"type", getName(workspace.type)},
             {"sizes", writeAll(workspace.sizes)},
-            {"zeroed", workspace.zeroed}};
+            {"zeroed", workspace.zeroed},
+            {"left_zero", workspace.leftZero}};
   }
 
   static Json write(const ArgumentSpec &argument) {
@@ -258,6 +260,7 @@ public:
     field(json, "type", workspace.type);
     field(json, "sizes", workspace.sizes);
     field(json, "zeroed", workspace.zeroed);
+    field(json, "left_zero", workspace.leftZero);
   }
 
   void read(const Json &json, ArgumentSpec &argument) {

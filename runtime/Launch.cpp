@@ -163,6 +163,8 @@ constexpr int64_t workspaceAlignment = 256;
 struct PlacedWorkspace {
   int64_t offset = 0; // from the beginning of the call's workspace
   int64_t bytes = 0;
+  cuda::DevicePointer data = 0;
+  bool isZero = false; // before the first kernel, without a fill
   int64_t sizes[maxRank], strides[maxRank];
 };
 
@@ -200,6 +202,20 @@ StatusOr<int64_t> placeWorkspaces(PlacedWorkspaces &placed, const LaunchPlan &pl
     end = end / workspaceAlignment * workspaceAlignment;
   }
   return end;
+}
+
+/// Finds the memory of all: those that calls leave zero are in `lease`'s zeros, if there is room.
+void locateWorkspaces(PlacedWorkspaces &placed, const VariantSpec &variant, cuda::DevicePointer workspace,
+                      const WorkspacePool::Lease &lease) {
+  int64_t zeroEnd = 0;
+  for (size_t i = 0; i < variant.workspaces.size(); ++i) {
+    PlacedWorkspace &place = placed[i];
+    place.isZero =
+        variant.workspaces[i].leftZero && lease.zeros && place.bytes <= WorkspacePool::zeroBytes - zeroEnd;
+    place.data = place.isZero ? lease.zeros + zeroEnd : workspace + place.offset;
+    if (place.isZero) // 16 bytes hold any element
+      zeroEnd += (place.bytes + 15) / 16 * 16;
+  }
 }
 
 /// Holds the arguments of kernels, those of one after those of another. The driver copies each to its place,
@@ -254,10 +270,8 @@ struct PreparedLaunch {
 class CallPreparation {
 public:
   CallPreparation(const CudaDriver &driver, const LaunchPlan &plan, const VariantSpec &variant,
-                  const EvaluationContext &context, const PlacedWorkspaces &placed,
-                  cuda::DevicePointer workspace)
-      : driver(driver), plan(plan), variant(variant), context(context), placed(placed), workspace(workspace) {
-  }
+                  const EvaluationContext &context, const PlacedWorkspaces &placed)
+      : driver(driver), plan(plan), variant(variant), context(context), placed(placed) {}
 
   Status run() {
     for (size_t i = 0; i < variant.launches.size(); ++i)
@@ -305,8 +319,8 @@ private:
       return context.results[index];
     const PlacedWorkspace &place = placed[index];
     const WorkspaceSpec &spec = variant.workspaces[index];
-    return {reinterpret_cast<void *>(workspace + place.offset), spec.type,
-            static_cast<int>(spec.sizes.size()), place.sizes, place.strides};
+    return {reinterpret_cast<void *>(place.data), spec.type, static_cast<int>(spec.sizes.size()), place.sizes,
+            place.strides};
   }
 
   const std::string &getTensorName(ArgumentSpec::Kind kind, int32_t index) const {
@@ -354,7 +368,6 @@ private:
   const VariantSpec &variant;
   const EvaluationContext &context;
   const PlacedWorkspaces &placed;
-  cuda::DevicePointer workspace;
 };
 } // namespace
 
@@ -436,8 +449,10 @@ Status GpuExecutable::launch(const std::vector<TensorRef> &parameters, const std
   WorkspacePool::Lease lease;
   auto workspace = reinterpret_cast<cuda::DevicePointer>(lent.data);
   if (!workspace && *workspaceBytes) {
-    StatusOr<WorkspacePool::Lease> acquired =
-        runtime->getWorkspacePool().acquire(scope->getId(), device.ordinal, stream, *workspaceBytes);
+    bool wantsZeros = std::any_of(variant.workspaces.begin(), variant.workspaces.end(),
+                                  [](const WorkspaceSpec &spec) { return spec.leftZero; });
+    StatusOr<WorkspacePool::Lease> acquired = runtime->getWorkspacePool().acquire(
+        scope->getId(), device.ordinal, stream, *workspaceBytes, wantsZeros);
     if (!acquired.ok())
       return acquired.getStatus();
     lease = std::move(*acquired);
@@ -445,14 +460,14 @@ Status GpuExecutable::launch(const std::vector<TensorRef> &parameters, const std
   }
 
   // All values before the first launch, so that a refusal leaves nothing half done.
-  CallPreparation call(driver, plan, variant, context, placed, workspace);
+  locateWorkspaces(placed, variant, workspace, lease);
+  CallPreparation call(driver, plan, variant, context, placed);
   if (Status status = call.run(); !status.ok())
     return status;
   for (size_t i = 0; i < variant.workspaces.size(); ++i)
-    if (variant.workspaces[i].zeroed && placed[i].bytes)
-      if (Status status =
-              driver.check(driver.memsetD8Async(workspace + placed[i].offset, 0, placed[i].bytes, stream),
-                           "cuMemsetD8Async");
+    if (variant.workspaces[i].zeroed && !placed[i].isZero && placed[i].bytes)
+      if (Status status = driver.check(driver.memsetD8Async(placed[i].data, 0, placed[i].bytes, stream),
+                                       "cuMemsetD8Async");
           !status.ok())
         return status;
   for (size_t i = 0; i < plan.results.size(); ++i)

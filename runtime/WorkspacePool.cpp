@@ -34,7 +34,7 @@ StatusOr<cuda::DevicePointer> WorkspacePool::allocate(int64_t bytes) {
 }
 
 StatusOr<WorkspacePool::Lease> WorkspacePool::acquire(uint64_t contextId, int device, cuda::Stream stream,
-                                                      int64_t bytes) {
+                                                      int64_t bytes, bool wantsZeros) {
   int capture = cuda::CaptureNone;
   uint64_t captureId = 0;
   if (Status status =
@@ -74,14 +74,24 @@ StatusOr<WorkspacePool::Lease> WorkspacePool::acquire(uint64_t contextId, int de
     }
     buffer->data = 0;
     buffer->bytes = 0;
-    StatusOr<cuda::DevicePointer> data = allocate(bytes);
+    buffer->hasZeros = false;
+    StatusOr<cuda::DevicePointer> data = allocate(zeroBytes + bytes);
     if (!data.ok())
       return data.getStatus();
     buffer->data = *data;
     buffer->bytes = bytes;
     buffer->device = device;
   }
-  lease.data = buffer->data;
+  lease.data = buffer->data + zeroBytes;
+  if (!wantsZeros || captureId)
+    return lease;
+  if (!buffer->hasZeros)
+    if (Status status =
+            driver.check(driver.memsetD8Async(buffer->data, 0, zeroBytes, stream), "cuMemsetD8Async");
+        !status.ok())
+      return status;
+  buffer->hasZeros = true;
+  lease.zeros = buffer->data;
   return lease;
 }
 

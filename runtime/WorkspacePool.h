@@ -26,21 +26,29 @@ public:
   WorkspacePool &operator=(const WorkspacePool &) = delete;
   ~WorkspacePool();
 
+  /// How many bytes the zeros of a lease have.
+  static constexpr int64_t zeroBytes = 256;
+
   /// Memory for the work that its holder puts on the stream while the lease lives; then the next holder's
   /// work follows on the stream. Other threads wait.
   struct Lease {
     cuda::DevicePointer data = 0;
+    /// If asked for: filled with zeros once, for work that leaves it so. Null in a capture, where filling is
+    /// a node of the graph in any case.
+    cuda::DevicePointer zeros = 0;
     std::unique_lock<std::mutex> lock;
   };
 
   /// At least `bytes` bytes, aligned to 256, of the current context, whose id is given, on `device`.
-  StatusOr<Lease> acquire(uint64_t contextId, int device, cuda::Stream stream, int64_t bytes);
+  StatusOr<Lease> acquire(uint64_t contextId, int device, cuda::Stream stream, int64_t bytes,
+                          bool wantsZeros = false);
 
 private:
   struct Buffer {
     std::mutex mutex;
     cuda::DevicePointer data = 0;
-    int64_t bytes = 0;
+    int64_t bytes = 0; // behind the zeros
+    bool hasZeros = false;
     int device = 0;
   };
   /// Context, stream, thread (of the stream that each thread has its own of), capture (0 for none).

@@ -89,8 +89,8 @@ gpu.module @kernels {
     // CHECK-NEXT:   decrease_registers<40>();
     // CHECK-NEXT:   if (threadIdx.x == 128 * kConsumers) {
     } producer registers(40) {
-      // CHECK-NEXT: const int drawn = tiles.draw(counter.data);
-      %drawn = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<8>, memref<1xi32> loc("drawn")
+      // CHECK-NEXT: const int drawn = tiles.draw(counter.data, h);
+      %drawn = attn_tile.work_draw %tiles from %counter of %h : !attn_tile.work_queue<8>, memref<1xi32> loc("drawn")
       // CHECK-NEXT: const auto key_slot = keys.acquire();
       // CHECK-NEXT: copy_bulk(key_slot, k_map, keys, 0, h, drawn);
       // CHECK-NEXT: keys.commit();

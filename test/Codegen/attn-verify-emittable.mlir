@@ -73,7 +73,7 @@ gpu.module @resources {
 
 gpu.module @atomics {
   gpu.func @f(%m: memref<4xf32>, %i: index, %x: f32) kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 2>} {
-    // expected-error @below {{expected an addition of f32, f64 or i32 without a use of the old value}}
+    // expected-error @below {{expected an addition of f32, f64 or i32}}
     %0 = memref.atomic_rmw maximumf %x, %m[%i] : (f32, memref<4xf32>) -> f32
     gpu.return
   }

@@ -8,9 +8,9 @@
 // CHECK-NEXT: module: documents_forward_repair
 // CHECK-NEXT: module: documents_forward.1
 // CHECK-NEXT: variant: aligned
-// CHECK-NEXT:   workspace: {"name": "{{.*}}", "type": "i32", "sizes": [{"dim": [0, 0]}, 1, {"ceildiv": [{"dim": [0, 2]}, 128]}, {"ceildiv": [{"dim": [0, 2]}, 128]}, 4], "zeroed": false}
-// CHECK-NEXT:   workspace: {"name": "{{.*}}", "type": "i32", "sizes": [{"dim": [0, 0]}, 1, {"ceildiv": [{"dim": [0, 2]}, 128]}, {"ceildiv": [{"dim": [0, 2]}, 128]}], "zeroed": false}
-// CHECK-NEXT:   workspace: {"name": "progress", "type": "i32", "sizes": [2], "zeroed": true}
+// CHECK-NEXT:   workspace: {"name": "{{.*}}", "type": "i32", "sizes": [{"dim": [0, 0]}, 1, {"ceildiv": [{"dim": [0, 2]}, 128]}, {"ceildiv": [{"dim": [0, 2]}, 128]}, 4], "zeroed": false, "left_zero": false}
+// CHECK-NEXT:   workspace: {"name": "{{.*}}", "type": "i32", "sizes": [{"dim": [0, 0]}, 1, {"ceildiv": [{"dim": [0, 2]}, 128]}, {"ceildiv": [{"dim": [0, 2]}, 128]}], "zeroed": false, "left_zero": false}
+// CHECK-NEXT:   workspace: {"name": "progress", "type": "i32", "sizes": [2], "zeroed": true, "left_zero": true}
 // CHECK-NEXT:   launch: 0 documents_block_states grid
 // CHECK:        launch: 1 documents_block_lists grid
 // What repairs starts while the forward ends; the forward itself does not start before all that came before it has ended.

@@ -9,7 +9,7 @@
 // CHECK-NEXT: requirement: {"condition": {"equal": [{"mod": [{"dim": [0, 2]}, 8]}, 0]}, "message": "the length must be a multiple of 8"}
 // CHECK-NEXT: module: kernels
 // CHECK-NEXT: variant: aligned if {"min": [{"parameter_aligned": [0, 16]}, {"result_aligned": [0, 16]}]}
-// CHECK-NEXT:   workspace: {"name": "partial", "type": "f32", "sizes": [{"mul": [{"dim": [0, 0]}, 4]}, 16], "zeroed": true}
+// CHECK-NEXT:   workspace: {"name": "partial", "type": "f32", "sizes": [{"mul": [{"dim": [0, 0]}, 4]}, 16], "zeroed": true, "left_zero": false}
 // CHECK-NEXT:   launch: 0 scale grid [{"mul": [{"ceildiv": [{"dim": [0, 2]}, 64]}, {"mul": [{"dim": [0, 0]}, 4]}]}, 4, 1] threads 128 shared 8192
 // CHECK-NEXT:     {"parameter": 0}
 // CHECK-NEXT:     {"parameter": 1}

@@ -127,6 +127,10 @@ gpu.module @kernels {
     attn_tile.atomic_add %acc to %sum[%c0, %c0, %c0] rows(%rows) : !split, memref<?x4x?x64xf32>
     // CHECK-NEXT: add_to(d_bias, 1.0f, 0);
     memref.atomic_rmw addf %one, %d_bias[%c0] : (f32, memref<8xf32>) -> f32
+    // CHECK-NEXT: const float before = add_to(d_bias, 1.0f, 0);
+    // CHECK-NEXT: *d_bias.at(0) = before;
+    %before = memref.atomic_rmw addf %one, %d_bias[%c0] : (f32, memref<8xf32>) -> f32 loc("before")
+    memref.store %before, %d_bias[%c0] : memref<8xf32>
     gpu.return
   }
 

@@ -332,9 +332,9 @@ func.func @f(%tiles: !attn_tile.work_queue<8>) {
 
 // -----
 
-func.func @f(%tiles: !attn_tile.work_queue<8>, %counter: memref<1xi32>) {
+func.func @f(%tiles: !attn_tile.work_queue<8>, %counter: memref<1xi32>, %count: index) {
   // expected-error @below {{expected to stand in the producer region of an attn_tile.warp_specialize [WQ2]}}
-  %0 = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<8>, memref<1xi32>
+  %0 = attn_tile.work_draw %tiles from %counter of %count : !attn_tile.work_queue<8>, memref<1xi32>
   return
 }
 

@@ -12,8 +12,13 @@ func.func private @f() attributes {attn_tile.kernel = #attn_tile.kernel<warps = 
 
 // -----
 
-// expected-error @below {{unknown attribute 'attn_tile.other' of the attn_tile dialect, expected 'attn_tile.kernel'}}
+// expected-error @below {{unknown attribute 'attn_tile.other' of the attn_tile dialect, expected 'attn_tile.kernel' or 'attn_tile.left_zero'}}
 func.func private @f() attributes {attn_tile.other}
+
+// -----
+
+// expected-error @below {{expected 'attn_tile.left_zero' on a memref.alloc only, without a value}}
+func.func private @f() attributes {attn_tile.left_zero}
 
 // -----
 

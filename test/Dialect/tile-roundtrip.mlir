@@ -326,8 +326,8 @@ gpu.module @roles {
       %bias_slot = attn_tile.pipeline_acquire %biases "bias_slot" : !biases
       // CHECK: attn_tile.copy_bulk %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] column(%{{.*}}) to %bias_slot signals %biases :
       attn_tile.copy_bulk %bias_map[%i, %i, %i] column(%i) to %bias_slot signals %biases : !attn_tile.tensor_map<128x64xf16>, !attn_tile.panels<128x64xf16>, !biases
-      // CHECK-NEXT: attn_tile.work_draw %tiles from %{{.*}} : {{(!attn_tile.work_queue)?}}<9>, memref<1xi32>
-      %drawn = attn_tile.work_draw %tiles from %counter : !attn_tile.work_queue<9>, memref<1xi32>
+      // CHECK-NEXT: attn_tile.work_draw %tiles from %{{.*}} of %{{.*}} : {{(!attn_tile.work_queue)?}}<9>, memref<1xi32>
+      %drawn = attn_tile.work_draw %tiles from %counter of %i : !attn_tile.work_queue<9>, memref<1xi32>
     // CHECK-NEXT: } storer {
     } storer {
       // CHECK-NEXT: %output_tile = attn_tile.pipeline_wait %queries "output_tile"

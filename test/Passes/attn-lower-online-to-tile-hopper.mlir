@@ -1,4 +1,5 @@
 // RUN: attn-opt %s --split-input-file --attn-set-target=arch=sm_90a --attn-plan --attn-lower-online-to-tile | FileCheck %s
+// RUN: attn-opt %s --split-input-file --attn-set-target=arch=sm_90a --attn-plan --attn-lower-online-to-tile --mlir-use-nameloc-as-prefix | FileCheck %s --check-prefix=BLOCKS
 // RUN: attn-opt %s --split-input-file --attn-set-target=arch=sm_90a --attn-plan=exact-maximum=true --attn-lower-online-to-tile | FileCheck %s --check-prefix=EXACT
 
 // The forward of the hopper family: a producer, consumers, and for a fixed maximum a kernel that repairs.
@@ -29,23 +30,8 @@
 // CHECK:          arith.cmpi sle
 // CHECK:        attn_tile.row_reduce max %scores into %block_max
 // CHECK:        attn_tile.convert %scores to %probabilities
-// Masked blocks: the products of one are started with the output of the last one. Where the maximum grows, the output follows.
-// CHECK:        scf.while
-// CHECK:          attn_tile.take_turn
-// CHECK-NEXT:     attn_tile.mma wgmma %scores
-// CHECK-NEXT:     attn_tile.mma_commit
-// CHECK-NEXT:     %[[VALUES:.*]] = attn_tile.pipeline_wait %values
-// CHECK-NEXT:     attn_tile.mma wgmma %output, %probabilities, %[[VALUES]] :
-// CHECK-NEXT:     attn_tile.mma_commit
-// CHECK-NEXT:     attn_tile.pass_turn
-// CHECK-NEXT:     attn_tile.mma_wait pending(1) %scores
-// CHECK-NEXT:     attn_tile.pipeline_release %keys
-// CHECK:          arith.cmpi sle
-// CHECK:          attn_tile.row_reduce max %scores into %block_max
-// CHECK:          attn_tile.mma_wait pending(0) %output, %probabilities
-// CHECK-NEXT:     attn_tile.pipeline_release %values
-// CHECK:          attn_tile.convert %scores to %probabilities
-// CHECK:          attn_tile.any ins(%rescale
+// Of the blocks that a tile visits one is masked, the first: no loop is for others.
+// CHECK-NOT:    row_reduce max
 // Full blocks: no mask, no maximum, nothing to rescale.
 // CHECK:        attn_tile.map outs(%row_max, %row_shift
 // CHECK:        scf.while
@@ -85,11 +71,10 @@
 // CHECK-NEXT:     attn_tile.pipeline_acquire %values
 // CHECK-NEXT:     attn_tile.copy_bulk
 // CHECK-NEXT:     attn_tile.pipeline_commit %values
-// CHECK:        scf.while
+// CHECK:        attn_tile.work_draw %tiles
 // CHECK:        attn_tile.pipeline_acquire %values
 // CHECK-NEXT:   attn_tile.copy_bulk
 // CHECK-NEXT:   attn_tile.pipeline_commit %values
-// CHECK:        attn_tile.work_draw %tiles
 // A warp stores the outputs, while the consumers are at the next tile.
 // CHECK:      } storer {
 // CHECK:        %output_tile = attn_tile.pipeline_wait %queries
@@ -119,12 +104,88 @@
 // With the true maximum only the output may have to be computed again.
 // EXACT-LABEL: func @causal(
 // EXACT:      gpu.func @causal_forward(
-// EXACT-COUNT-3: row_reduce max
+// EXACT-COUNT-2: row_reduce max
+// EXACT-NOT:  row_reduce max
 // EXACT:      attn_tile.map ins(%row_check :
 // EXACT:      gpu.func @causal_forward_repair(
 func.func @causal(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
   %out, %lse = attn.attention %q, %k, %v mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
     %keep = arith.cmpi sle, %kv_idx, %q_idx : index
+    attn.yield %keep : i1
+  } : (!q, !k, !k) -> (!q, !l)
+  return %out, %lse : !q, !l
+}
+
+// -----
+
+!q = tensor<?x16x?x128xbf16>
+!k = tensor<?x4x?x128xbf16>
+!l = tensor<?x16x?xf32>
+
+// One column more, and a tile visits two masked blocks. Full blocks go from the first key to where the first masked one begins.
+// CHECK-LABEL: gpu.func @two_masked_forward(
+// CHECK:        attn_tile.convert %scores to %probabilities
+// Masked blocks: the products of one are started with the output of the last one. Where the maximum grows, the output follows.
+// CHECK:        scf.while
+// CHECK:          attn_tile.take_turn
+// CHECK-NEXT:     attn_tile.mma wgmma %scores
+// CHECK-NEXT:     attn_tile.mma_commit
+// CHECK-NEXT:     %[[VALUES:.*]] = attn_tile.pipeline_wait %values
+// CHECK-NEXT:     attn_tile.mma wgmma %output, %probabilities, %[[VALUES]] :
+// CHECK-NEXT:     attn_tile.mma_commit
+// CHECK-NEXT:     attn_tile.pass_turn
+// CHECK-NEXT:     attn_tile.mma_wait pending(1) %scores
+// CHECK-NEXT:     attn_tile.pipeline_release %keys
+// CHECK:          arith.cmpi sle
+// CHECK:          attn_tile.row_reduce max %scores into %block_max
+// CHECK:          attn_tile.mma_wait pending(0) %output, %probabilities
+// CHECK-NEXT:     attn_tile.pipeline_release %values
+// CHECK:          attn_tile.convert %scores to %probabilities
+// CHECK:          attn_tile.any ins(%rescale
+// CHECK:        scf.while
+// CHECK-NOT:      row_reduce max
+// CHECK:      } producer
+// BLOCKS-LABEL: gpu.func @two_masked_forward(
+// BLOCKS:     %full_end = arith.maxsi %visited_begin,
+// BLOCKS:     %starts_masked = arith.cmpi slt, %full_end, %visited_end
+// BLOCKS:     %kv_masked = arith.maxsi %kv_second, %full_end
+// BLOCKS:       arith.cmpi slt, %kv_begin, %visited_end
+// BLOCKS:       %next_masked = arith.maxsi %kv_after, %full_end
+// BLOCKS:     %kv_full = arith.select %starts_masked, %visited_begin, %kv_second
+// BLOCKS:       arith.cmpi slt, %kv_begin, %full_end
+func.func @two_masked(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
+  %out, %lse = attn.attention %q, %k, %v mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+    %c1 = arith.constant 1 : index
+    %last = arith.addi %q_idx, %c1 : index
+    %keep = arith.cmpi sle, %kv_idx, %last : index
+    attn.yield %keep : i1
+  } : (!q, !k, !k) -> (!q, !l)
+  return %out, %lse : !q, !l
+}
+
+// -----
+
+!q = tensor<?x16x?x128xbf16>
+!k = tensor<?x4x?x128xbf16>
+!l = tensor<?x16x?xf32>
+
+// A window: the masked blocks before and after the full ones, by where these begin and end.
+// BLOCKS-LABEL: gpu.func @window_forward(
+// BLOCKS:     %full_begin = arith.minsi %{{.*}}, %visited_end
+// BLOCKS:     %full_end = arith.maxsi %full_begin,
+// BLOCKS:     %[[IN:.*]] = arith.cmpi slt, %visited_begin, %full_begin
+// BLOCKS:     %first_masked = arith.select %[[IN]], %visited_begin,
+// BLOCKS:     %starts_masked = arith.cmpi slt, %first_masked, %visited_end
+// BLOCKS:     %kv_first = arith.select %starts_masked, %first_masked, %full_begin
+// BLOCKS:     %kv_full = arith.select %starts_masked, %full_begin, %kv_second
+// BLOCKS:       arith.cmpi slt, %{{.*}}, %full_end
+func.func @window(%q: !q, %k: !k, %v: !k) -> (!q, !l) {
+  %out, %lse = attn.attention %q, %k, %v mask(%b: index, %h: index, %q_idx: index, %kv_idx: index) {
+    %c1000 = arith.constant 1000 : index
+    %first = arith.subi %q_idx, %c1000 : index
+    %is_after = arith.cmpi sge, %kv_idx, %first : index
+    %is_before = arith.cmpi sle, %kv_idx, %q_idx : index
+    %keep = arith.andi %is_after, %is_before : i1
     attn.yield %keep : i1
   } : (!q, !k, !k) -> (!q, !l)
   return %out, %lse : !q, !l

@@ -100,7 +100,8 @@ LaunchPlan makePlan() {
       "aligned",
       Expr::min(Expr::parameterAligned(0, 16), Expr::max(Expr::resultAligned(0, 16), 0)),
       {{"partial", ElementType::F32, {Expr::multiprocessors(), Expr::sub(Expr::dim(0, 2), -5)}, true},
-       {"part_out", ElementType::F16, {1, 2, Expr::dim(0, 2), 48}, false}},
+       {"part_out", ElementType::F16, {1, 2, Expr::dim(0, 2), 48}, false},
+       {"counter", ElementType::I32, {2}, true, true}},
       {}};
   LaunchSpec launch;
   launch.module = 1;
@@ -150,6 +151,8 @@ TEST(LaunchPlan, JsonRoundTrip) {
   EXPECT_TRUE(parsed->parameters[2].isScalar);
   EXPECT_FALSE(parsed->parameters[3].isScalar);
   EXPECT_TRUE(parsed->variants[0].workspaces[0].zeroed);
+  EXPECT_FALSE(parsed->variants[0].workspaces[0].leftZero);
+  EXPECT_TRUE(parsed->variants[0].workspaces[2].leftZero);
   EXPECT_TRUE(parsed->results[0].zeroed);
   EXPECT_EQ(parsed->modules[0].source, makePlan().modules[0].source);
 }
@@ -223,8 +226,8 @@ TEST(LaunchPlan, Validation) {
   EXPECT_EQ(messageWith([](Plan &plan) { plan.variants[0].launches[0].threads = 1025; }),
             "launch plan 'causal': kernel 'causal_forward' of variant 'aligned' has 1025 threads, expected 1 "
             "to 1024");
-  EXPECT_EQ(messageWith([](Plan &plan) { plan.variants[0].launches[0].arguments[3].index = 2; }),
-            "launch plan 'causal': kernel 'causal_forward' of variant 'aligned' takes workspace 2, which "
+  EXPECT_EQ(messageWith([](Plan &plan) { plan.variants[0].launches[0].arguments[3].index = 3; }),
+            "launch plan 'causal': kernel 'causal_forward' of variant 'aligned' takes workspace 3, which "
             "there is not");
   EXPECT_EQ(
       messageWith([](Plan &plan) { plan.variants[0].launches[0].arguments[4].type = ElementType::F32; }),
@@ -236,8 +239,8 @@ TEST(LaunchPlan, Validation) {
   };
   const std::string taking = "launch plan 'causal': kernel 'causal_forward' of variant 'aligned' takes ";
   EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::workspace(1), 1, 64)), "");
-  EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::workspace(2), 1, 64)),
-            taking + "workspace 2, which there is not");
+  EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::workspace(3), 1, 64)),
+            taking + "workspace 3, which there is not");
   EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::expression(0), 1, 64)),
             taking + "a tensor map of something else than a tensor");
   EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::workspace(0), 1, 64)),

@@ -384,6 +384,46 @@ TEST_F(Launch, FillsResultsWithZeros) {
   EXPECT_EQ(memsets.size(), 1u);
 }
 
+TEST_F(Launch, FillsOnceWhatKernelsLeaveZero) {
+  LaunchPlan plan = makePlan();
+  for (VariantSpec &variant : plan.variants)
+    for (WorkspaceSpec &workspace : variant.workspaces)
+      workspace.leftZero = workspace.name == "counter";
+  makeRuntime(plan);
+  FakeCuda &fake = FakeCuda::get();
+  fake.argumentSizes = {{"reduce", {4, sizeof(Tensor<void, 2>), sizeof(Tensor<float, 2>), 4, 8}},
+                        {"write", {sizeof(Tensor<int, 0>), sizeof(Tensor<void, 2>)}}};
+  auto getCounter = [&] {
+    Tensor<int, 0> counter;
+    Tensor<void, 2> written;
+    readArguments(fake.launches.back(), counter, written);
+    return reinterpret_cast<uintptr_t>(counter.data);
+  };
+  ASSERT_EQ(launchMessage(), "");
+  ASSERT_EQ(fake.memsets.size(), 1u);
+  EXPECT_LE(fake.memsets[0].data, getCounter());
+  EXPECT_GE(fake.memsets[0].data + fake.memsets[0].bytes, getCounter() + 4);
+  ASSERT_EQ(launchMessage(), "");
+  EXPECT_EQ(fake.memsets.size(), 1u);
+
+  // Not so what is only known to be the call's: of a graph, which another stream may run, or of the caller.
+  fake.captureId = 42;
+  for (size_t call = 1; call <= 2; ++call) {
+    ASSERT_EQ(launchMessage(), "");
+    ASSERT_EQ(fake.memsets.size(), 1 + call);
+    EXPECT_EQ(fake.memsets.back().data, getCounter());
+  }
+  fake.captureId = 0;
+  ASSERT_EQ(launchMessage(), "");
+  EXPECT_EQ(fake.memsets.size(), 3u);
+
+  // A larger workspace takes its place: its zeros are new ones.
+  in.sizes[0] = out.sizes[0] = table.sizes[0] = 600;
+  ASSERT_EQ(launchMessage(), "");
+  ASSERT_EQ(fake.memsets.size(), 4u);
+  EXPECT_LE(fake.memsets.back().data, getCounter());
+}
+
 TEST_F(Launch, ChecksTheTensors) {
   auto messageWith = [&](auto change) {
     TestTensor other(0x7000, ElementType::BF16, {6, 1000}, {2048, 1});
@@ -439,7 +479,7 @@ TEST_F(Launch, ChecksTheTensors) {
 TEST_F(Launch, ReportsWhatTheDriverSays) {
   FakeCuda::get().memAllocResult = 2;
   EXPECT_EQ(launchMessage(),
-            "no device memory for a workspace of 512 bytes: cuMemAlloc failed: CUDA_ERROR_FAKE "
+            "no device memory for a workspace of 768 bytes: cuMemAlloc failed: CUDA_ERROR_FAKE "
             "(as told)");
   FakeCuda::get().memAllocResult = 0;
   FakeCuda::get().launchResult = 1;

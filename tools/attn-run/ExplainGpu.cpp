@@ -200,7 +200,9 @@ struct PlanPrinter {
       os << *value << 'x';
     }
     os << getName(workspace.type) << ", " << formatQuantity(bytes, "B")
-       << (workspace.zeroed ? ", zeroed in each call\n" : "\n");
+       << (workspace.leftZero ? ", left zero\n"
+           : workspace.zeroed ? ", zeroed in each call\n"
+                              : "\n");
     return bytes;
   }
 };

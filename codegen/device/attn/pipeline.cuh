@@ -257,12 +257,16 @@ public:
       }
   }
 
-  /// Numbers from the number of blocks on.
-  __device__ __forceinline__ int draw(int *counter) {
+  /// Numbers from the number of blocks on; `count` are drawn by all blocks. Before the next one the counter is
+  /// 0 again, without work of the host.
+  __device__ __forceinline__ int draw(int *counter, int count) {
     // gridDim.x, read here each time: held through the loop over tiles it would be spilled.
     uint32 blocks;
     asm volatile("mov.u32 %0, %%nctaid.x;" : "=r"(blocks));
-    const int number = int(blocks) + atomicAdd(counter, 1);
+    const int drawn = atomicAdd(counter, 1);
+    if (drawn == count - 1)
+      *counter = 0;
+    const int number = int(blocks) + drawn;
     mbarrier_wait(barriers_ + 8 * (kSlots + slot()), phase() ^ 1);
     numbers_[slot()] = number;
     mbarrier_arrive(barriers_ + 8 * slot());

@@ -366,11 +366,10 @@ __device__ __forceinline__ T load(const Tensor<T, Rank> &tensor, Indices... indi
   return load_at(tensor, positions);
 }
 
-/// Adds to the element at a position; nothing where the position is outside.
+/// Adds to the element at a position, and returns what it was; nothing, and 0, where the position is outside.
 template <typename T, int Rank, typename... Indices>
-__device__ __forceinline__ void add_to(const Tensor<T, Rank> &tensor, T value, Indices... indices) {
-  if (contains(tensor, indices...))
-    atomicAdd(tensor.at(indices...), value);
+__device__ __forceinline__ T add_to(const Tensor<T, Rank> &tensor, T value, Indices... indices) {
+  return contains(tensor, indices...) ? atomicAdd(tensor.at(indices...), value) : T(0);
 }
 
 } // namespace attn
