@@ -257,8 +257,8 @@ public:
       }
   }
 
-  /// Numbers from the number of blocks on; `count` are drawn by all blocks. Before the next one the counter is
-  /// 0 again, without work of the host.
+  /// Numbers from the number of blocks on; `count` are drawn by all blocks. Before the next one the counter
+  /// is 0 again, without work of the host.
   __device__ __forceinline__ int draw(int *counter, int count) {
     // gridDim.x, read here each time: held through the loop over tiles it would be spilled.
     uint32 blocks;
