@@ -14,6 +14,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/DenseBias.h"
 #include "passes/Pipelines.h"
 #include "passes/Targets.h"
 
@@ -33,15 +34,16 @@ static bool isEverTaken(ModuleOp module, StringRef name) {
 FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
                                                                 const CudaPipelineOptions &options) {
   SmallVector<OwningOpRef<ModuleOp>> lowered;
-  enum class Kind { given, aligned, any, shortLengths, splitKv, manyRows, fewRows };
+  enum class Kind { given, tiledBias, aligned, any, shortLengths, splitKv, manyRows, fewRows };
   auto lower = [&](Kind kind) -> LogicalResult {
     OwningOpRef<ModuleOp> copy = module.clone();
     PassManager pm(module.getContext());
-    StringRef name = kind == Kind::shortLengths ? "short_lengths"
-                     : kind == Kind::splitKv    ? "split_kv"
-                     : kind == Kind::manyRows   ? "many_rows"
-                     : kind == Kind::fewRows    ? "few_rows"
-                                                : "";
+    StringRef name = kind == Kind::tiledBias      ? "tiled_bias"
+                     : kind == Kind::shortLengths ? "short_lengths"
+                     : kind == Kind::splitKv      ? "split_kv"
+                     : kind == Kind::manyRows     ? "many_rows"
+                     : kind == Kind::fewRows      ? "few_rows"
+                                                  : "";
     if (kind != Kind::given) {
       CudaPipelineOptions own;
       own.copyOptionValuesFrom(options);
@@ -50,6 +52,8 @@ FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
       own.splitKv = kind == Kind::splitKv || kind == Kind::manyRows || kind == Kind::fewRows;
       own.manyRows = kind == Kind::manyRows;
       own.fewRows = kind == Kind::fewRows;
+      if (kind == Kind::aligned)
+        own.biasStages = 0;
       // What calls of the other kinds take.
       if (options.aligned && (!own.aligned || own.splitKv)) {
         own.tile.clear();
@@ -75,13 +79,22 @@ FailureOr<SmallVector<OwningOpRef<ModuleOp>>> cuda::lowerToCuda(ModuleOp module,
       return failure();
     return lowered;
   }
-  if ((options.aligned && failed(lower(Kind::aligned))) || failed(lower(Kind::any)))
+  TargetAttr target = getTarget(module);
+  bool mayBeHopper = target && target.getArch() == Arch::sm_90a && options.family != "portable";
+  bool hasBias = module
+                     .walk([](AttentionOp op) {
+                       return findDenseBias(op) ? WalkResult::interrupt() : WalkResult::advance();
+                     })
+                     .wasInterrupted();
+  if (options.aligned && mayBeHopper && hasBias && options.biasStages != 0 && failed(lower(Kind::tiledBias)))
+    return failure();
+  if (options.aligned && failed(lower(Kind::aligned)))
+    return failure();
+  if (failed(lower(Kind::any)))
     return failure();
   bool isForward = module.walk([](AttentionOp) { return WalkResult::interrupt(); }).wasInterrupted();
   if (!isForward || !options.aligned || options.keyOuter)
     return lowered;
-  TargetAttr target = getTarget(module);
-  bool mayBeHopper = target && target.getArch() == Arch::sm_90a && options.family != "portable";
   for (Kind kind : {Kind::shortLengths, Kind::splitKv, Kind::manyRows, Kind::fewRows}) {
     bool isOfHopper = kind == Kind::shortLengths || kind == Kind::manyRows;
     bool splits = kind != Kind::shortLengths;

@@ -87,6 +87,10 @@ bool FunctionPrinter::printAsyncOp(Operation *op) {
         bool isStored = tile::WarpSpecializeOp::isInStorer(release);
         return call(getText(release.getPipeline()) + (isStored ? ".release_stored" : ".release"));
       })
+      .Case([&](tile::LoadPanelsOp load) {
+        os << "load_panels(" << getText(load.getFragment()) << ", " << getText(load.getTile()) << ");\n";
+        return true;
+      })
       .Case([&](tile::StorePanelsOp store) {
         os << "store_panels(" << getText(store.getPipeline()) << ", " << getText(store.getFragment())
            << ");\n";
@@ -99,7 +103,8 @@ bool FunctionPrinter::printAsyncOp(Operation *op) {
       })
       .Case([&](tile::CopyBulkOp copy) {
         os << "copy_bulk(" << getText(copy.getTile()) << ", " << getText(copy.getMap()) << ", "
-           << getText(copy.getPipeline()) << ", " << getArguments(copy.getIndices()) << ");\n";
+           << getText(copy.getPipeline()) << ", " << getArguments(copy.getIndices())
+           << (copy.getColumn() ? ", " + getText(copy.getColumn()) : "") << ");\n";
         return true;
       })
       .Case([&](tile::MmaCommitOp) { return call("mma_commit"); })

@@ -40,6 +40,18 @@ std::string cuda::getElementType(Type type) { return type.isIndex() ? "int64" : 
 
 unsigned cuda::getIntegerWidth(Type type) { return type.isIndex() ? 32 : type.getIntOrFloatBitWidth(); }
 
+static StringRef getPipelineName(tile::TileUse use) {
+  switch (use) {
+  case tile::TileUse::multiplied:
+    return "Pipeline";
+  case tile::TileUse::stored:
+    return "StoredPipeline";
+  case tile::TileUse::loaded:
+    return "LoadedPipeline";
+  }
+  llvm_unreachable("unknown use");
+}
+
 std::string cuda::getType(Type type) {
   return TypeSwitch<Type, std::string>(type)
       .Case([](MemRefType memref) -> std::string {
@@ -63,9 +75,9 @@ std::string cuda::getType(Type type) {
       })
       .Case([](tile::PipelineType pipeline) -> std::string {
         ArrayRef<int64_t> shape = pipeline.getShape();
-        return llvm::formatv(
-            "{0}<{1}, {2}, {3}, {4}, {5}>", pipeline.getStored() ? "StoredPipeline" : "Pipeline",
-            getScalarType(pipeline.getElementType()), shape[0], shape[1], shape[2], pipeline.getConsumers());
+        return llvm::formatv("{0}<{1}, {2}, {3}, {4}, {5}>", getPipelineName(pipeline.getUse()),
+                             getScalarType(pipeline.getElementType()), shape[0], shape[1], shape[2],
+                             pipeline.getConsumers());
       })
       .Case([](tile::DivisorType) { return "Divisor"; })
       .Case([](tile::WorkQueueType queue) -> std::string {

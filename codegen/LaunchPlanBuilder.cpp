@@ -304,7 +304,8 @@ LogicalResult VariantBuilder::addTakeIf(tile::TakeIfOp op) {
   if (failed(condition))
     return failure();
   addCondition(*condition);
-  variant.name = op.getName().str();
+  if (variant.name.empty()) // else what it says is one more condition
+    variant.name = op.getName().str();
   return success();
 }
 

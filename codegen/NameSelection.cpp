@@ -62,8 +62,8 @@ ArrayRef<StringRef> cuda::getReservedNames() {
       "tanh_approx", "to_index", "to_integer", "to_unsigned", "transpose", "wait_group", "warp_index",
       "wrap_abs", "wrap_add", "wrap_mul", "wrap_sub", "Max", "Sum", "round_integer_to", "PanelTile",
       "Pipeline", "publish_barriers", "warpgroup_index", "increase_registers", "decrease_registers",
-      "open_turns", "take_turn", "pass_turn", "copy_bulk", "StoredPipeline", "store_panels", "store_bulk",
-      "mma_async", "mma_commit", "mma_wait", "hold", "WorkQueue"};
+      "open_turns", "take_turn", "pass_turn", "copy_bulk", "StoredPipeline", "LoadedPipeline", "load_panels",
+      "store_panels", "store_bulk", "mma_async", "mma_commit", "mma_wait", "hold", "WorkQueue"};
   return words;
 }
 

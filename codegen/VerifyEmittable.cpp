@@ -59,14 +59,6 @@ static LogicalResult verifyMma(tile::MmaOp op) {
   return success();
 }
 
-static LogicalResult verifyElements(Operation *op) {
-  for (Type type : op->getOperandTypes())
-    if (cast<tile::FragmentType>(type).getLayout() == tile::Layout::operand_a)
-      return op->emitOpError("expected accumulators and rows, got ")
-             << type << "; map the accumulator before it is converted";
-  return success();
-}
-
 /// Votes of a whole block, which meets there.
 static LogicalResult verifyVote(gpu::AllReduceOp op) {
   std::optional<gpu::AllReduceOperation> operation = op.getOp();
@@ -89,8 +81,9 @@ static LogicalResult verifyOp(Operation *op) {
             tile::TakeTurnOp, tile::PassTurnOp, tile::PipelineAcquireOp, tile::PipelineWaitOp,
             tile::PipelineCommitOp, tile::PipelineReleaseOp, tile::WarpBarrierOp, tile::AwaitKernelsOp,
             tile::ReleaseKernelsOp, tile::LoadOperandOp, tile::MergeWarpsOp, tile::CopyBulkOp,
-            tile::StorePanelsOp, tile::StoreBulkOp, tile::WorkDrawOp, tile::WorkTakeOp, tile::MmaCommitOp,
-            tile::MmaWaitOp>([](Operation *) { return success(); })
+            tile::LoadPanelsOp, tile::StorePanelsOp, tile::StoreBulkOp, tile::WorkDrawOp, tile::WorkTakeOp,
+            tile::MmaCommitOp, tile::MmaWaitOp, tile::MapOp, tile::AnyOp>(
+          [](Operation *) { return success(); })
       .Case([](scf::ForOp loop) -> LogicalResult {
         if (loop.getUnsignedCmp())
           return loop.emitOpError("compares unsigned, which has no CUDA C++ form");
@@ -115,7 +108,6 @@ static LogicalResult verifyOp(Operation *op) {
         return success();
       })
       .Case([](tile::MmaOp mma) { return verifyMma(mma); })
-      .Case<tile::MapOp, tile::AnyOp>([](Operation *elements) { return verifyElements(elements); })
       .Default([](Operation *other) { return hasExpr(other) ? success() : reject(other); });
 }
 

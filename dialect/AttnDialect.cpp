@@ -94,7 +94,7 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockN, LoopOrder order, int64_t kvSplits, int64_t vectorLength,
                                    int64_t registerRows, int64_t registerVectors, int64_t warps,
                                    int64_t blocksPerMultiprocessor, int64_t stages, ScheduleFamily family,
-                                   bool fixedMaximum, int64_t keyWarps) {
+                                   bool fixedMaximum, int64_t keyWarps, int64_t biasStages) {
   std::pair<StringRef, int64_t> numbers[] = {{"block_m", blockM},
                                              {"block_n", blockN},
                                              {"kv_splits", kvSplits},
@@ -126,11 +126,14 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected key_warps of 1, or of all " << warps
                        << " warps with family = portable, got " << keyWarps << " with "
                        << stringifyScheduleFamily(family) << " [S6]";
+  if (biasStages < 0 || biasStages > (family == ScheduleFamily::hopper ? 2 : 0)) // (S7)
+    return emitError() << "expected bias_stages from 0 to 2 with family = hopper and 0 without, got "
+                       << biasStages << " with " << stringifyScheduleFamily(family) << " [S7]";
   return success();
 }
 
 ScheduleAttr ScheduleAttr::withKvSplits(int64_t kvSplits) const {
   return get(getContext(), getBlockM(), getBlockN(), getOrder(), kvSplits, getVectorLength(),
              getRegisterRows(), getRegisterVectors(), getWarps(), getBlocksPerMultiprocessor(), getStages(),
-             getFamily(), getFixedMaximum(), getKeyWarps());
+             getFamily(), getFixedMaximum(), getKeyWarps(), getBiasStages());
 }

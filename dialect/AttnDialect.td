@@ -136,17 +136,22 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     - With `key_warps` of more than 1 so many warps of a block share its rows and divide its keys: each warp streams
       `block_n` keys at a time, through tiles of its own, and what they come to is merged in the end. For tiles of few rows,
       whose warps would have none.
+    - With `bias_stages` the tensor memory accelerator copies tiles of a dense bias, the captured tensor of which the score region
+      reads an element for each pair (`passes/DenseBias.h`), to so many places in shared memory. With 0 elements are
+      loaded one by one.
 
-    Only `block_m` and `block_n` have to be given; the order is `query_outer` and every other number 1 where it is left out.
+    Only `block_m` and `block_n` have to be given; the order is `query_outer`, `bias_stages` 0 and every other number 1 where it
+    is left out.
 
     Constraints:
-    - (S1) every number is from 1 to 2^31 - 1.
+    - (S1) every number but `bias_stages` is from 1 to 2^31 - 1.
     - (S2) the blocked dimension that lies along vector lanes (`block_m` for forward and dq, `block_n` for dkdv) is a
       multiple of `vector_length * register_vectors`; checked by the op that carries the schedule.
     - (S3) `key_outer` and `kv_splits > 1` exclude each other.
     - (S4) `vector_length` and `register_rows * register_vectors` are at most 256: micro-kernels are unrolled.
     - (S5) `warps` is at most 32; with `family = hopper` they are 2 to 4 warpgroups. `fixed_maximum` is for `family = hopper`.
     - (S6) `key_warps` is 1, or all `warps` of `family = portable`.
+    - (S7) `bias_stages` is from 0 to 2, and 0 but for `family = hopper`.
 
     Example: `#attn.schedule<block_m = 64, block_n = 64, vector_length = 16, register_rows = 8, register_vectors = 2>`
   }];
@@ -163,7 +168,8 @@ def Attn_ScheduleAttr : Attn_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"int64_t", "1">:$stages,
     DefaultValuedParameter<"::attn::ScheduleFamily", "::attn::ScheduleFamily::portable">:$family,
     DefaultValuedParameter<"bool", "false">:$fixed_maximum,
-    DefaultValuedParameter<"int64_t", "1">:$key_warps);
+    DefaultValuedParameter<"int64_t", "1">:$key_warps,
+    DefaultValuedParameter<"int64_t", "0">:$bias_stages);
   let extraClassDeclaration = [{
     ScheduleAttr withKvSplits(int64_t kvSplits) const;
   }];

@@ -27,7 +27,7 @@ LogicalResult PanelsType::verify(function_ref<InFlightDiagnostic()> emitError, A
 }
 
 LogicalResult PipelineType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,
-                                   FloatType elementType, int64_t consumers, bool stored) {
+                                   FloatType elementType, int64_t consumers, TileUse use) {
   if (shape.size() != 3 || shape[0] < 1 || shape[0] > 8 || consumers < 1 || consumers > 3) // (TL1)
     return emitError()
            << "expected a pipeline of 1 to 8 stages, rows and columns, and 1 to 3 consumers, got [" << shape
@@ -87,7 +87,7 @@ LogicalResult WarpSpecializeOp::verify() {
     for (Type type : op->getOperandTypes()) {
       auto pipeline = dyn_cast<PipelineType>(type);
       auto queue = dyn_cast<WorkQueueType>(type);
-      bool isRight = pipeline ? pipeline.getConsumers() == consumers && (hasStorer || !pipeline.getStored())
+      bool isRight = pipeline ? pipeline.getConsumers() == consumers && (hasStorer || !pipeline.isStored())
                               : !queue || queue.getWarps() == takers;
       if (isRight)
         continue;
@@ -154,7 +154,7 @@ void PipelineAcquireOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName
 static LogicalResult verifyTaker(Operation *op, PipelineType pipeline) {
   if (!WarpSpecializeOp::isInStorer(op))
     return verifyConsumerOrStorer(op, "PA2");
-  if (!pipeline.getStored())
+  if (!pipeline.isStored())
     return op->emitOpError("expected a pipeline that is stored in the storer region, got ")
            << pipeline << " [PA3]";
   return success();
@@ -186,6 +186,21 @@ LogicalResult CopyBulkOp::verify() {
   return verifyProducer(*this, "PA2");
 }
 
+LogicalResult LoadPanelsOp::verify() {
+  FragmentType fragment = getFragment().getType();
+  PanelsType tile = getTile().getType();
+  if (fragment.getLayout() != Layout::operand_a || fragment.getShape() != tile.getShape() ||
+      fragment.getElementType() != tile.getElementType() ||
+      fragment.getShape()[0] != 16 * fragment.getWarps()[0])
+    return emitOpError("expected an operand_a of the shape and the element type of the tile, with 16 rows a "
+                       "warp, got ")
+           << fragment << " and " << tile << " [LP1]";
+  auto wait = getTile().getDefiningOp<PipelineWaitOp>();
+  if (!wait || wait.getPipeline().getType().getUse() != TileUse::loaded)
+    return emitOpError("expected a tile of a pipeline that is loaded [LP2]");
+  return success();
+}
+
 LogicalResult StorePanelsOp::verify() {
   FragmentType fragment = getFragment().getType();
   PipelineType pipeline = getPipeline().getType();
@@ -193,7 +208,7 @@ LogicalResult StorePanelsOp::verify() {
   ArrayRef<int64_t> shape = fragment.getShape(), warps = fragment.getWarps();
   if (fragment.getLayout() != Layout::accumulator || shape[0] != tile.getShape()[0] || shape[1] % 16 != 0 ||
       llvm::divideCeil(shape[1], PanelsType::kPanelColumns) > tile.getNumPanels() ||
-      warps != ArrayRef<int64_t>{4 * pipeline.getConsumers(), 1} || !pipeline.getStored())
+      warps != ArrayRef<int64_t>{4 * pipeline.getConsumers(), 1} || !pipeline.isStored())
     return emitOpError(
                "expected an accumulator of the rows of the tiles of a pipeline that is stored, no more "
                "panels, a multiple of 16 columns, and one column of the consumers' warps, got ")

@@ -183,7 +183,8 @@ def AttnTile_PipelineCommitOp : AttnTile_BarrierOp<"pipeline_commit"> {
 def AttnTile_PipelineReleaseOp : AttnTile_BarrierOp<"pipeline_release"> {
   let summary = "Says that the executing warpgroup, or the storer, is done with its tile, and goes on to the next slot";
   let description = [{
-    Products that read the tile have to be finished (`attn_tile.mma_wait`). The storer waits until its copies have read it.
+    Products that read the tile have to be finished (`attn_tile.mma_wait`). The storer waits until its copies have read it. Of a
+    pipeline that is `loaded` each warp says so for itself.
 
     Example: `attn_tile.pipeline_release %keys : !attn_tile.pipeline<2x128x128xbf16, 2>`
   }];
@@ -192,12 +193,12 @@ def AttnTile_PipelineReleaseOp : AttnTile_BarrierOp<"pipeline_release"> {
   let hasVerifier = 1;
 }
 
-def AttnTile_CopyBulkOp : AttnTile_BarrierOp<"copy_bulk"> {
+def AttnTile_CopyBulkOp : AttnTile_BarrierOp<"copy_bulk", [AttrSizedOperandSegments]> {
   let summary = "Starts copying a tile by the tensor memory accelerator";
   let description = [{
     Row r of the tile becomes `tensor[indices…, first + r, :]`, where `first` is the last index; what lies beyond the tensor is
-    filled with zeros. The copy signals the barrier of the pipeline's slot, which is the tile (PTX ISA,
-    `cp.async.bulk.tensor`). One thread executes it.
+    filled with zeros. With `column` the columns of the tensor are counted from that one on. The copy signals the barrier of the
+    pipeline's slot, which is the tile (PTX ISA, `cp.async.bulk.tensor`). One thread executes it.
 
     Constraints:
     - (CB1) the boxes of the map have the rows and the element type of the tile, and the columns of a panel; the tile is one
@@ -209,11 +210,32 @@ def AttnTile_CopyBulkOp : AttnTile_BarrierOp<"copy_bulk"> {
         : !attn_tile.tensor_map<128x64xbf16>, !attn_tile.panels<128x128xbf16>, !attn_tile.pipeline<2x128x128xbf16, 2>
     ```
   }];
-  let arguments = (ins AttnTile_TensorMapType:$map, Variadic<Index>:$indices, AttnTile_PanelsType:$tile,
-                       AttnTile_PipelineType:$pipeline);
+  let arguments = (ins AttnTile_TensorMapType:$map, Variadic<Index>:$indices, Optional<Index>:$column,
+                       AttnTile_PanelsType:$tile, AttnTile_PipelineType:$pipeline);
   let assemblyFormat = [{
-    $map `[` $indices `]` `to` $tile `signals` $pipeline attr-dict `:` type($map) `,` type($tile) `,` type($pipeline)
+    $map `[` $indices `]` (`column` `(` $column^ `)`)? `to` $tile `signals` $pipeline attr-dict `:` type($map) `,` type($tile) `,` type($pipeline)
   }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_LoadPanelsOp : AttnTile_BarrierOp<"load_panels"> {
+  let summary = "Consumers load their rows of a tile of a pipeline that is loaded";
+  let description = [{
+    Each warp its own rows, into registers, as `ldmatrix` loads an operand of a product; elements are then at the places of
+    those of an accumulator of the same shape, two in a register (`attn_tile.map`).
+
+    Constraints:
+    - (LP1) the fragment is an `operand_a` of the shape and the element type of the tile, of which a warp has 16 rows.
+    - (LP2) the tile is what `pipeline_wait` gave of a pipeline that is `loaded`.
+
+    Example:
+    ```mlir
+    attn_tile.load_panels %bias_tile to %bias
+        : !attn_tile.panels<128x128xbf16>, !attn_tile.fragment<128x128xbf16, operand_a, 8x1>
+    ```
+  }];
+  let arguments = (ins AttnTile_PanelsType:$tile, AttnTile_FragmentType:$fragment);
+  let assemblyFormat = "$tile `to` $fragment attr-dict `:` type($tile) `,` type($fragment)";
   let hasVerifier = 1;
 }
 

@@ -118,16 +118,27 @@ Type PipelineType::parse(AsmParser &parser) {
   if (parser.parseLess() || parseShape(parser, shape, elementType) || parser.parseComma() ||
       parser.parseInteger(consumers))
     return {};
-  bool stored = succeeded(parser.parseOptionalComma());
-  if ((stored && parser.parseKeyword("stored")) || parser.parseGreater())
+  auto use = TileUse::multiplied;
+  if (succeeded(parser.parseOptionalComma())) {
+    if (succeeded(parser.parseOptionalKeyword("loaded")))
+      use = TileUse::loaded;
+    else if (parser.parseKeyword("stored", " or loaded"))
+      return {};
+    else
+      use = TileUse::stored;
+  }
+  if (parser.parseGreater())
     return {};
-  return parser.getChecked<PipelineType>(parser.getContext(), shape, elementType, consumers, stored);
+  return parser.getChecked<PipelineType>(parser.getContext(), shape, elementType, consumers, use);
 }
 
 void PipelineType::print(AsmPrinter &printer) const {
   printer << '<';
   printShape(printer, getShape(), getElementType());
-  printer << ", " << getConsumers() << (getStored() ? ", stored>" : ">");
+  printer << ", " << getConsumers();
+  if (getUse() != TileUse::multiplied)
+    printer << ", " << stringifyTileUse(getUse());
+  printer << '>';
 }
 
 LogicalResult SharedType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,

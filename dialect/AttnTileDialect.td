@@ -63,6 +63,9 @@ def AttnTile_Atom : AttnTile_Enum<"Atom", "the instruction that a tile product i
     I32EnumAttrCase<"wgmma", 3>]>;
 def AttnTile_AtomAttr : EnumAttr<AttnTile_Dialect, AttnTile_Atom, "atom">;
 
+def AttnTile_TileUse : AttnTile_Enum<"TileUse", "what consumers do with the tiles of a pipeline", [
+    I32EnumAttrCase<"multiplied", 0>, I32EnumAttrCase<"stored", 1>, I32EnumAttrCase<"loaded", 2>]>;
+
 def AttnTile_Combine : AttnTile_Enum<"Combine", "how a reduction combines two values", [
     I32EnumAttrCase<"add", 0>, I32EnumAttrCase<"max", 1>]>;
 def AttnTile_CombineAttr : EnumAttr<AttnTile_Dialect, AttnTile_Combine, "combine">;
@@ -157,7 +160,8 @@ def AttnTile_PipelineType : AttnTile_Type<"Pipeline", "pipeline"> {
   let description = [{
     `stages` tiles (`!attn_tile.panels`) of rows x columns, each with the barriers of a slot, and the number of consumer
     warpgroups that release a slot. Where it is `stored`, they release it to the storer, with a tile of their own in it, and
-    the storer to the producer.
+    the storer to the producer. Where it is `loaded`, they load tiles into registers, each warp its own rows, and each warp
+    releases the slot for itself; tiles of any other are operands of products.
 
     Constraints:
     - (TL1) there are three static dimensions: 1 to 8 stages, and the tile's; 1 to 3 consumers.
@@ -165,14 +169,15 @@ def AttnTile_PipelineType : AttnTile_Type<"Pipeline", "pipeline"> {
     Example: `!attn_tile.pipeline<2x128x128xbf16, 2>`, `!attn_tile.pipeline<2x128x128xbf16, 2, stored>`
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::FloatType":$elementType, "int64_t":$consumers,
-                        "bool":$stored);
+                        EnumParameter<AttnTile_TileUse>:$use);
   let extraClassDeclaration = [{
+    bool isStored() const { return getUse() == TileUse::stored; }
     int64_t getStages() const { return getShape()[0]; }
     PanelsType getTileType() const { return PanelsType::get(getContext(), getShape().drop_front(), getElementType()); }
     int64_t getBytes() const { return getStages() * getTileType().getBytes(); }
     /// A barrier has 8 bytes.
     static int64_t getSlotBarrierBytes(bool stored) { return stored ? 24 : 16; }
-    int64_t getBarrierBytes() const { return getSlotBarrierBytes(getStored()) * getStages(); }
+    int64_t getBarrierBytes() const { return getSlotBarrierBytes(isStored()) * getStages(); }
   }];
 }
 

@@ -39,13 +39,13 @@ def AttnTile_TensorMapOp : AttnTile_Op<"tensor_map", [Pure]> {
   let description = [{
     Stands in a function that launches kernels, one of which takes the map (PTX ISA, `cp.async.bulk.tensor`). The coordinates
     of a box in `(batch, heads, length, dim)` are, innermost first, (column, row, head, batch); rows and columns beyond the
-    tensor's are read as zeros and not written.
+    tensor's are read as zeros and not written. A tensor of fewer dimensions has 1 of each that it lacks in front.
 
     Base and strides but the last must be multiples of 16 bytes, strides not negative: a condition of the variant.
     Nothing may be read or written through the map of a tensor without elements.
 
     Constraints:
-    - (TM2) the buffer has four dimensions, the last with stride 1, and the map's element type.
+    - (TM2) the buffer has two to four dimensions, the last with stride 1, and the map's element type.
 
     Example:
     ```mlir

@@ -106,9 +106,10 @@ LogicalResult TensorMapOp::verify() {
   auto buffer = cast<MemRefType>(getBuffer().getType());
   SmallVector<int64_t> strides;
   int64_t offset;
-  if (buffer.getRank() != 4 || buffer.getElementType() != getMap().getType().getElementType() ||
+  if (buffer.getRank() < 2 || buffer.getRank() > 4 ||
+      buffer.getElementType() != getMap().getType().getElementType() ||
       failed(buffer.getStridesAndOffset(strides, offset)) || strides.back() != 1)
-    return emitOpError("expected a buffer of four dimensions, the last with stride 1, of ")
+    return emitOpError("expected a buffer of two to four dimensions, the last with stride 1, of ")
            << getMap().getType().getElementType() << ", got " << buffer << " [TM2]";
   return success();
 }
@@ -266,11 +267,15 @@ static void buildElementRegion(OpBuilder &builder, OperationState &state,
 static LogicalResult verifyElementRegion(Operation *op, TypeRange yielded, FragmentType &whole,
                                          StringRef typesLabel, StringRef regionLabel) {
   FragmentType rows;
-  SmallVector<FragmentType> columns;
+  SmallVector<FragmentType> columns, operands;
   for (Type type : op->getOperandTypes()) {
     auto fragment = cast<FragmentType>(type);
     if (fragment.isColumns()) {
       columns.push_back(fragment);
+      continue;
+    }
+    if (fragment.getLayout() == Layout::operand_a) {
+      operands.push_back(fragment);
       continue;
     }
     FragmentType &same = fragment.isRows() ? rows : whole;
@@ -285,6 +290,12 @@ static LogicalResult verifyElementRegion(Operation *op, TypeRange yielded, Fragm
   for (FragmentType fragment : columns)
     if (!whole || whole.getColumnsType(fragment.getElementType()) != fragment)
       return op->emitOpError("expected columns of the accumulators, got ")
+             << fragment << " [" << typesLabel << "]";
+  for (FragmentType fragment : operands)
+    if (!whole || fragment.getShape() != whole.getShape() || fragment.getWarps() != whole.getWarps() ||
+        fragment.getElementType().getIntOrFloatBitWidth() != 16)
+      return op->emitOpError(
+                 "expected operands of 16 bits, of the shape and the warps of the accumulators, got ")
              << fragment << " [" << typesLabel << "]";
   SmallVector<Type> expected(getNumIndexArgs(op), IndexType::get(op->getContext()));
   for (Type type : op->getOperandTypes())
@@ -330,7 +341,7 @@ LogicalResult MapOp::verify() {
   if (failed(verifyElementRegion(*this, yielded, whole, "MP1", "MP2")))
     return failure();
   if (whole && llvm::any_of(getOuts().getTypes(), [](Type type) {
-        return cast<FragmentType>(type).isRows() || cast<FragmentType>(type).isColumns();
+        return cast<FragmentType>(type).getLayout() != Layout::accumulator;
       }))
     return emitOpError("expected accumulators among the outs alone, since there is one [MP1]");
   return success();

@@ -176,8 +176,9 @@ def AttnTile_MapOp : AttnTile_Op<"map", [
   let description = [{
     Here score, mask, softmax and gradients land. The region is executed once for each element of the outs, with the row
     and (unless all fragments are `rows`) the column of the element in the tile, the elements of the ins and those of the
-    outs; it yields the new elements of the outs. An element of a `rows` fragment is that of the row. The region sees the
-    values around it. An element of a `columns` fragment is that of the column.
+    outs; it yields the new elements of the outs. An element of a `rows` fragment is that of the row, one of a `columns` fragment
+    that of the column; an `operand_a` of 16 bits has its elements where an accumulator has them. The region sees the values
+    around it.
 
     A `rows` fragment among the outs makes all of them `rows`.
 
@@ -186,7 +187,8 @@ def AttnTile_MapOp : AttnTile_Op<"map", [
 
     Constraints:
     - (MP1) fragments of one layout have one type; `rows` fragments are those of its rows and warps (`getRowsType`), and
-      `columns` fragments, of any element types and among the ins alone, those of its columns (`getColumnsType`).
+      `columns` fragments, of any element types and among the ins alone, those of its columns (`getColumnsType`); an
+      `operand_a`, among the ins alone, has the shape and the warps of an accumulator.
     - (MP2) the region's arguments are as said, and it yields a value for each of the outs, of its element type.
 
     Example: p = exp2(s * c - m), in place.
@@ -244,7 +246,8 @@ def AttnTile_AnyOp : AttnTile_Op<"any", [
 
     Constraints:
     - (AN1) fragments of one layout have one type; `rows` fragments are those of its rows and warps (`getRowsType`), and
-      `columns` fragments, of any element types, those of its columns (`getColumnsType`).
+      `columns` fragments, of any element types, those of its columns (`getColumnsType`); an `operand_a` has the shape and the
+      warps of an accumulator.
     - (AN2) the region's arguments are as said, and it yields an `i1`.
 
     Example: whether any row of the warp is rescaled.

@@ -279,7 +279,7 @@ FailureOr<ScheduleChoice> attn::chooseGpuSchedule(function_ref<InFlightDiagnosti
         emitError, target.getContext(), tile.blockM, tile.blockN, overrides.order, /*kv_splits=*/int64_t{1},
         /*vector_length=*/int64_t{1}, /*register_rows=*/int64_t{1}, /*register_vectors=*/int64_t{1},
         tile.warps, tile.blocksPerMultiprocessor, tile.stages, ScheduleFamily::portable,
-        /*fixed_maximum=*/false, tile.keyWarps);
+        /*fixed_maximum=*/false, tile.keyWarps, /*bias_stages=*/int64_t{0});
     if (!choice.schedule)
       return failure();
     return choice;

@@ -36,9 +36,10 @@ int64_t attn::getHopperConsumers(ScheduleAttr schedule) { return schedule.getWar
 static int64_t getPanelBytes(int64_t rows, int64_t columns) { return rows * llvm::alignTo(columns, 64) * 2; }
 
 static int64_t getSharedBytes(int64_t blockM, int64_t blockN, int64_t headDim, int64_t valueDim,
-                              int64_t queryStages) {
+                              int64_t queryStages, int64_t biasStages) {
   auto slotBarriers = tile::PipelineType::getSlotBarrierBytes;
   return queryStages * (getPanelBytes(blockM, headDim) + slotBarriers(/*stored=*/true)) +
+         biasStages * (getPanelBytes(blockM, blockN) + slotBarriers(/*stored=*/false)) +
          kStages * (getPanelBytes(blockN, headDim) + getPanelBytes(blockN, valueDim) +
                     2 * slotBarriers(/*stored=*/false)) +
          tile::WorkQueueType::kBytes;
@@ -46,8 +47,8 @@ static int64_t getSharedBytes(int64_t blockM, int64_t blockN, int64_t headDim, i
 
 int64_t attn::getHopperQueryStages(ScheduleAttr schedule, int64_t headDim, int64_t valueDim,
                                    TargetAttr target) {
-  return getSharedBytes(schedule.getBlockM(), schedule.getBlockN(), headDim, valueDim, 2) <=
-                 target.getMaxSharedMemory()
+  return getSharedBytes(schedule.getBlockM(), schedule.getBlockN(), headDim, valueDim, 2,
+                        schedule.getBiasStages()) <= target.getMaxSharedMemory()
              ? 2
              : 1;
 }
@@ -79,9 +80,23 @@ std::optional<ScheduleCandidate> attn::makeHopperCandidate(const ShapeClass &sha
     return std::nullopt;
   int64_t d = llvm::alignTo(shape.headDim, 16), c = llvm::alignTo(shape.valueDim, 16);
   int64_t consumers = blockM / 64;
-  int64_t shared = getSharedBytes(blockM, blockN, d, c, 2);
+  int64_t most = shape.hasBias ? overrides.biasStages.value_or(2) : 0;
+  int64_t least = shape.hasBias && !overrides.biasStages ? 1 : most;
+  auto getShared = [&](int64_t queryStages, int64_t biasStages) {
+    return getSharedBytes(blockM, blockN, d, c, queryStages, biasStages);
+  };
+  // A second place for a bias before one for queries, whose tile of the output is stored from there: with
+  // head_dim 128 that is 6 to 10% faster on an H200.
+  auto chooseBiasStages = [&] {
+    for (int64_t biasStages = most; biasStages >= least; --biasStages)
+      for (int64_t queryStages : {2, 1})
+        if (getShared(queryStages, biasStages) <= target.getMaxSharedMemory())
+          return biasStages;
+    return least;
+  };
+  int64_t biasStages = chooseBiasStages(), shared = getShared(2, biasStages);
   if (shared > target.getMaxSharedMemory())
-    shared = getSharedBytes(blockM, blockN, d, c, 1);
+    shared = getShared(1, biasStages);
   // Of a thread: scores, the same as probabilities of 16 bits, and the output.
   int64_t registers = blockN / 2 + blockN / 4 + c / 2;
   ScheduleCandidate candidate{blockM, blockN, shared, shared, overrides.getListsRejection(blockM, blockN)};
@@ -91,6 +106,7 @@ std::optional<ScheduleCandidate> attn::makeHopperCandidate(const ShapeClass &sha
   candidate.stages = kStages;
   candidate.family = ScheduleFamily::hopper;
   candidate.exactMaximum = overrides.exactMaximum;
+  candidate.biasStages = biasStages;
   int64_t limit = getHopperRegisters(consumers).accumulators;
   if (!candidate.rejection.empty())
     return candidate;
@@ -159,7 +175,7 @@ static bool chooseHopperPartsSchedule(const ShapeClass &shape, TargetAttr target
     choice.schedule = ScheduleAttr::get(
         target.getContext(), blockM, blockN, overrides.order, /*kv_splits=*/1, /*vector_length=*/1,
         /*register_rows=*/1, /*register_vectors=*/1, candidate->warps, candidate->blocksPerMultiprocessor,
-        stages, ScheduleFamily::hopper, /*fixed_maximum=*/false, /*key_warps=*/1);
+        stages, ScheduleFamily::hopper, /*fixed_maximum=*/false, /*key_warps=*/1, /*bias_stages=*/0);
     return true;
   };
   if (overrides.tile)
@@ -204,7 +220,8 @@ bool attn::chooseHopperSchedule(const ShapeClass &shape, TargetAttr target,
     choice.schedule = ScheduleAttr::get(
         target.getContext(), blockM, blockN, overrides.order, /*kv_splits=*/1, /*vector_length=*/1,
         /*register_rows=*/1, /*register_vectors=*/1, candidate->warps, /*blocks_per_multiprocessor=*/1,
-        kStages, ScheduleFamily::hopper, /*fixed_maximum=*/!candidate->exactMaximum, /*key_warps=*/1);
+        kStages, ScheduleFamily::hopper, /*fixed_maximum=*/!candidate->exactMaximum, /*key_warps=*/1,
+        candidate->biasStages);
     return true;
   };
   if (overrides.tile)

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/DenseBias.h"
 #include "passes/KeyWindow.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -65,7 +66,8 @@ ShapeClass ShapeClass::get(AttentionOpInterface op, KernelKind kind) {
                    {},
                    classifyMask(op),
                    classifyScore(op.getScore()),
-                   findKeyWindow(op)};
+                   findKeyWindow(op),
+                   kind == KernelKind::forward && findDenseBias(op)};
   int64_t product;
   if (known(query[0]) && known(heads[1]) && !llvm::MulOverflow(query[0], heads[1], product))
     shape.batchTimesHeads = product;
@@ -183,7 +185,7 @@ FailureOr<ScheduleChoice> attn::chooseSchedule(function_ref<InFlightDiagnostic()
                                /*kv_splits=*/int64_t{1}, vectorLength, tile.rows, tile.vectors,
                                /*warps=*/int64_t{1}, /*blocks_per_multiprocessor=*/int64_t{1},
                                /*stages=*/int64_t{1}, ScheduleFamily::portable, /*fixed_maximum=*/false,
-                               /*key_warps=*/int64_t{1});
+                               /*key_warps=*/int64_t{1}, /*bias_stages=*/int64_t{0});
   if (!choice.schedule || failed(verifyTileBytes(emitError, shape, choice.schedule)))
     return failure();
   return choice;

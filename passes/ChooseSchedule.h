@@ -31,6 +31,8 @@ struct ShapeClass {
   ScoreClass score = ScoreClass::none;
   /// How many keys a query keeps at most, where the mask bounds that by a constant.
   std::optional<int64_t> window = {};
+  /// Whether a forward may copy tiles of a dense bias (DenseBias.h).
+  bool hasBias = false;
 
   bool isMasked() const { return mask != MaskClass::none; }
   static ShapeClass get(AttentionOpInterface op, KernelKind kind);
@@ -66,6 +68,8 @@ struct ScheduleOverrides {
   std::optional<ScheduleFamily> family;
   /// For the hopper family: probabilities are relative to the true maximum of their row.
   bool exactMaximum = false;
+  /// For the hopper family: places for tiles of a dense bias, where it is not left open.
+  std::optional<int64_t> biasStages;
   /// For a GPU: the only tile that is considered; the family is given, too.
   std::optional<GpuTile> tile;
   /// What is preferred to the rule, which lists tiles in the order of their usual speed.
@@ -92,6 +96,7 @@ struct ScheduleCandidate {
   int64_t warps = 0, blocksPerMultiprocessor = 0, accumulatorRegisters = 0, stages = 1, keyWarps = 1;
   ScheduleFamily family = ScheduleFamily::portable;
   bool exactMaximum = false;
+  int64_t biasStages = 0;
   /// "742.1 TFLOP/s against 701.3 of …" where it was measured to be the best.
   std::string evidence = "";
 

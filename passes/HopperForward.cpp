@@ -49,6 +49,10 @@ HopperForwardKernel::HopperForwardKernel(ImplicitLocOpBuilder &host, OnlineAtten
   addProgress();
   queryMap = addTensorMap(op.getQuery(), blockM(), "query_map");
   addKeyMaps();
+  if (op.getSchedule().getBiasStages() > 0) {
+    denseBias = findDenseBias(op);
+    biasMap = addTensorMap(op.getCaptures()[denseBias->capture], blockM(), "bias_map");
+  }
   if (storesByBulk())
     outMap = addTensorMap(results.out, blockM(), "out_map");
   looksForNearScores = !isBounded || this->maximum == Maximum::exact;
@@ -150,12 +154,12 @@ Value HopperForwardKernel::divide(Value dividend, const Base &base) {
 
 void HopperForwardKernel::decodeTile(Value work) {
   Value block, headOfAll;
-  if (!drawsTiles()) {
+  if (!hasSections()) {
     headOfAll = named(divide(work, blocks), "head_of_all");
     block = sub(work, mul(headOfAll, numBlocks));
   } else {
     // In sections of heads whose keys and values fit the L2 cache: first the last block of all of them, under
-    // a causal mask the longest, and so on.
+    // a causal mask the longest, and so on. Those of a block read the same of a bias that they share.
     Value section = named(divide(work, sectionTiles), "section");
     Value firstHead = named(mul(section, sectionHeads.number), "section_head");
     Value rest = named(sub(work, mul(section, sectionTiles.number)), "tile_in_section");
@@ -171,8 +175,13 @@ void HopperForwardKernel::decodeTile(Value work) {
     block = sub(sub(numBlocks, index(1)), rank);
   }
   named(block, "block");
-  batch = named(divide(headOfAll, headsOfBatch), "batch");
-  head = named(sub(headOfAll, mul(batch, headsOfBatch.number)), "head");
+  if (sharesBiasInBatch()) {
+    head = named(arith::DivSIOp::create(b, headOfAll, entries), "head");
+    batch = named(sub(headOfAll, mul(head, entries)), "batch");
+  } else {
+    batch = named(divide(headOfAll, headsOfBatch), "batch");
+    head = named(sub(headOfAll, mul(batch, headsOfBatch.number)), "head");
+  }
   kvHead = named(arith::DivSIOp::create(b, head, groupDivisor), "kv_head");
   begin = named(mul(block, index(blockM())), "q_begin");
 }
@@ -181,26 +190,46 @@ void HopperForwardKernel::decodeTile(Value work) {
 // The producer
 //===----------------------------------------------------------------------===//
 
+/// Batch entry and head in the tensor of the bias, and the first row.
+SmallVector<Value> HopperForwardKernel::getBiasIndices() {
+  SmallVector<Value> indices(2 - denseBias->leading.size(), index(0));
+  for (Value leading : denseBias->leading) {
+    std::unique_ptr<Region> region = cloneYielding(op.getScore(), leading);
+    indices.push_back(inlineScore(*region, f32(0), batch, head, index(0), index(0)));
+  }
+  indices.push_back(begin);
+  return indices;
+}
+
 void HopperForwardKernel::produce() {
-  auto loadKeys = [&](Value position) { load(keyMap, keys, kvHead, position, "key_slot"); };
-  auto loadValues = [&](Value position) { load(valueMap, values, kvHead, position, "value_slot"); };
-  auto loadQueries = [&] { load(queryMap, queries, head, begin, "query_slot"); };
+  auto loadKeys = [&](Value position) { load(keyMap, keys, {batch, kvHead, position}, "key_slot"); };
+  auto loadValues = [&](Value position) { load(valueMap, values, {batch, kvHead, position}, "value_slot"); };
+  auto loadQueries = [&] { load(queryMap, queries, {batch, head, begin}, "query_slot"); };
   forEachTile(Role::producer, [&]() -> Value {
     // Every output goes through a slot.
     if (storesByBulk())
       loadQueries();
-    // Consumers come to the values of a block after the keys of the next one.
+    SmallVector<Value> biasIndices;
+    if (biases)
+      biasIndices = getBiasIndices();
+    auto loadBias = [&](Value position) {
+      if (biases)
+        load(biasMap, biases, biasIndices, "bias_slot", position);
+    };
+    // Consumers come to the values of a block after the keys of the next one, and to its bias then.
     Value last = forEachBlock(
         getVisitedBlocks(),
         [&](Value position, Value) {
           loadKeys(position);
           if (!storesByBulk())
             loadQueries();
+          loadBias(position);
           return position;
         },
         [&](Value position, bool, Value previous) {
           loadKeys(position);
           loadValues(previous);
+          loadBias(position);
           return position;
         },
         [](Value) {}, [&](Value previous) { return previous; }, [&] { return kvEnd; });
@@ -247,6 +276,10 @@ void HopperForwardKernel::applyRegions(Value keyBegin, Value isMasked) {
 
 void HopperForwardKernel::consume() {
   allocateAccumulators();
+  if (biases)
+    bias = fragment("bias", FragmentType::get(b.getContext(), {blockM(), blockN()},
+                                              getTileType(biases).getElementType(), Layout::operand_a,
+                                              {4 * consumers, 1}));
   Value one = arith::ConstantIntOp::create(b, 1, 1);
   bool fixes = maximum == Maximum::fixed;
   // Not without a mask, where there is one such block, and ptxas orders the loop over the others better
@@ -255,10 +288,18 @@ void HopperForwardKernel::consume() {
   // Under a mask the first block is not the one of the lowest keys.
   bool raises = parts && parts->slope && op.getMask().empty();
   auto probabilitiesOf = [&](Value keyBegin, Value isMasked, bool isFixed, bool isFirst = false) {
-    if (isFixed)
-      return softmaxFixed(keyBegin);
-    applyRegions(keyBegin, isMasked);
-    isBounded ? softmax() : softmaxLazily(isFirst && raises ? keyBegin : Value());
+    // Not while the product of the scores runs: ptxas loads the elements then where they are needed, a few at
+    // a time, and there are registers for three consumers.
+    if (biases)
+      LoadPanelsOp::create(b, wait(biases, "bias_tile"), bias);
+    if (isFixed) {
+      softmaxFixed(keyBegin);
+    } else {
+      applyRegions(keyBegin, isMasked);
+      isBounded ? softmax() : softmaxLazily(isFirst && raises ? keyBegin : Value());
+    }
+    if (biases)
+      release(biases);
   };
   OpenTurnsOp::create(b);
   forEachTile(Role::consumer, [&]() -> Value {
@@ -359,8 +400,12 @@ void HopperForwardKernel::storeFlag(Value rows, Value isFixed, Value keys) {
 //===----------------------------------------------------------------------===//
 
 void HopperForwardKernel::buildRoles() {
-  queries = addPipeline(queryStages, blockM(), paddedHeadDim, "queries", storesByBulk());
+  queries = addPipeline(queryStages, blockM(), paddedHeadDim, "queries", elementType,
+                        storesByBulk() ? TileUse::stored : TileUse::multiplied);
   addKeyPipelines();
+  if (denseBias)
+    biases = addPipeline(op.getSchedule().getBiasStages(), blockM(), blockN(), "biases",
+                         cast<TensorMapType>(biasMap.getType()).getElementType(), TileUse::loaded);
   if (drawsTiles())
     tiles = WorkQueueAllocOp::create(b, WorkQueueType::get(b.getContext(), 4 * consumers + storesByBulk()),
                                      b.getStringAttr("tiles"), IntegerAttr());
@@ -380,11 +425,13 @@ void HopperForwardKernel::build(Value hostFlags) {
   Value heads = atLeastOne(qHeads);
   bool isStatic = !op.getQuery().getType().isDynamicDim(1);
   headsOfBatch = isStatic ? Base{heads, {}} : makeBase(heads, "heads");
+  if (sharesBiasInBatch())
+    entries = named(atLeastOne(batches), "entries");
   groupDivisor = named(atLeastOne(group), "group_divisor");
   numHeads = named(mul(batches, qHeads), "num_heads");
   numTiles = named(mul(numHeads, numBlocks), "num_tiles");
   kvEnd = named(roundUp(kvLen), "kv_end");
-  if (!drawsTiles()) {
+  if (!hasSections()) {
     blocks = makeBase(numBlocks, "num_blocks");
   } else {
     // Heads of keys and values.
@@ -428,9 +475,23 @@ void HopperForwardKernel::reportScore() {
         << "tanh is a polynomial, and computed again by the hardware's where scores are not in its range";
 }
 
+/// Nothing may be copied of a tensor without elements, which a score region may read where it is not to be.
+static void takeIfBiasHasElements(ImplicitLocOpBuilder &host, OnlineAttentionOp op) {
+  Value tensor = op.getCaptures()[findDenseBias(op)->capture], zero = arith::ConstantIndexOp::create(host, 0);
+  Value hasElements = arith::ConstantIntOp::create(host, 1, 1);
+  for (int64_t i = 0, rank = cast<ShapedType>(tensor.getType()).getRank(); i < rank; ++i) {
+    Value size = host.createOrFold<tensor::DimOp>(tensor, i);
+    Value isThere = host.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sgt, size, zero);
+    hasElements = host.createOrFold<arith::AndIOp>(hasElements, isThere);
+  }
+  TakeIfOp::create(host, hasElements, "tiled_bias");
+}
+
 LogicalResult attn::lowerForwardToHopper(OnlineAttentionOp op, const TileLoweringOptions &options) {
   ImplicitLocOpBuilder host(op.getLoc(), op);
   std::string name = (op->getParentOfType<FunctionOpInterface>().getName() + "_forward").str();
+  if (op.getSchedule().getBiasStages() > 0)
+    takeIfBiasHasElements(host, op);
   HopperResults results;
   results.out = allocateResult(host, op.getResult(0), op.getQuery());
   results.lse = allocateResult(host, op.getResult(1), op.getQuery());

@@ -68,6 +68,10 @@ private:
   Base makeBase(mlir::Value number, llvm::StringRef name);
   mlir::Value divide(mlir::Value dividend, const Base &base);
   bool drawsTiles() { return !op.getMask().empty(); }
+  /// Whether tiles of one block of queries follow one another, not those of one head.
+  bool hasSections() { return drawsTiles() || denseBias; }
+  /// Whether the entries of a batch read the same of a bias, and its heads do not.
+  bool sharesBiasInBatch() { return denseBias && denseBias->isOfHead && !denseBias->isOfBatch; }
   /// Whether outputs go through the slots of their queries to the tensor memory accelerator, while consumers
   /// go on. There must be a second slot for the queries of the next tile, and an output has to fit.
   bool storesByBulk();
@@ -97,6 +101,7 @@ private:
                            llvm::function_ref<mlir::Value(mlir::Value)> last,
                            llvm::function_ref<mlir::Value()> none = {});
 
+  llvm::SmallVector<mlir::Value> getBiasIndices();
   void applyRegions(mlir::Value keyBegin, mlir::Value isMasked);
   mlir::Value countKeys(const VisitedBlocks &blocks);
   void storeFlag(mlir::Value rows, mlir::Value isFixed, mlir::Value keys);
@@ -110,9 +115,9 @@ private:
   Maximum maximum;
   int64_t queryStages;
   HopperResults results;
-  mlir::Value out, lse, flags, queryMap, outMap;
-  mlir::Value tiles, queries;
-  mlir::Value tile, groupDivisor, numBlocks, numHeads, numTiles, kvEnd;
+  mlir::Value out, lse, flags, queryMap, biasMap, outMap;
+  mlir::Value tiles, queries, biases;
+  mlir::Value tile, groupDivisor, entries, numBlocks, numHeads, numTiles, kvEnd;
   Base blocks, headsOfBatch, sectionTiles, sectionHeads, lastSectionHeads;
 };
 

@@ -39,16 +39,16 @@ void HopperKernel::addKeyMaps() {
 //===----------------------------------------------------------------------===//
 
 Value HopperKernel::addPipeline(int64_t stages, int64_t rows, int64_t columns, StringRef name,
-                                bool isStored) {
+                                FloatType elementType, TileUse use) {
   SmallVector<int64_t> shape{stages, rows, columns};
-  auto type = PipelineType::get(b.getContext(), shape, elementType, consumers, isStored);
+  auto type = PipelineType::get(b.getContext(), shape, elementType, consumers, use);
   return PipelineAllocOp::create(b, type, b.getStringAttr(name), IntegerAttr(), IntegerAttr());
 }
 
 void HopperKernel::addKeyPipelines() {
   int64_t stages = op.getSchedule().getStages();
-  keys = addPipeline(stages, blockN(), paddedHeadDim, "keys");
-  values = addPipeline(stages, blockN(), paddedValueDim, "values");
+  keys = addPipeline(stages, blockN(), paddedHeadDim, "keys", elementType);
+  values = addPipeline(stages, blockN(), paddedValueDim, "values", elementType);
 }
 
 WarpSpecializeOp HopperKernel::addRoles() {
@@ -63,9 +63,9 @@ void HopperKernel::fillRole(ImplicitLocOpBuilder &b, Region &region, function_re
   tile::YieldOp::create(b, ValueRange());
 }
 
-void HopperKernel::load(Value map, Value pipeline, Value head, Value row, StringRef slot) {
+void HopperKernel::load(Value map, Value pipeline, ValueRange indices, StringRef slot, Value column) {
   Value tile = PipelineAcquireOp::create(b, getTileType(pipeline), pipeline, b.getStringAttr(slot));
-  CopyBulkOp::create(b, map, ValueRange{batch, head, row}, tile, pipeline);
+  CopyBulkOp::create(b, map, indices, column, tile, pipeline);
   PipelineCommitOp::create(b, pipeline);
 }
 

@@ -28,12 +28,14 @@ protected:
   void addKeyMaps();
 
   mlir::Value addPipeline(int64_t stages, int64_t rows, int64_t columns, llvm::StringRef name,
-                          bool isStored = false);
+                          mlir::FloatType elementType, tile::TileUse use = tile::TileUse::multiplied);
   void addKeyPipelines();
   static void fillRole(mlir::ImplicitLocOpBuilder &b, mlir::Region &region, llvm::function_ref<void()> body);
   tile::WarpSpecializeOp addRoles();
 
-  void load(mlir::Value map, mlir::Value pipeline, mlir::Value head, mlir::Value row, llvm::StringRef slot);
+  /// Copies rows, and of a tensor with more columns than a tile those from `column` on, to the next slot.
+  void load(mlir::Value map, mlir::Value pipeline, mlir::ValueRange indices, llvm::StringRef slot,
+            mlir::Value column = {});
   static tile::PanelsType getTileType(mlir::Value pipeline) {
     return llvm::cast<tile::PipelineType>(pipeline.getType()).getTileType();
   }

@@ -150,8 +150,8 @@ void HopperPartsKernel::build() {
   fillRole(b, roles.getConsumer(), [&] { consume(); });
   fillRole(b, roles.getProducer(), [&] {
     forEachBlock([&](const StreamedBlock &block) {
-      load(keyMap, keys, kvHead, block.begin, "key_slot");
-      load(valueMap, values, kvHead, block.begin, "value_slot");
+      load(keyMap, keys, {batch, kvHead, block.begin}, "key_slot");
+      load(valueMap, values, {batch, kvHead, block.begin}, "value_slot");
     });
   });
   if (packs && !op.getSplits()) // a number that follows from the sizes is that of few rows

@@ -83,11 +83,15 @@ static LogicalResult verifySchedule(OnlineAttentionOp op, bool aligned) {
   overrides.family = schedule.getFamily();
   overrides.aligned = aligned;
   overrides.splitsKeys = op.isSplit();
+  overrides.biasStages = schedule.getBiasStages();
   overrides.setLists(op);
   if (!target.isGpu())
     return op.emitOpError("expected a GPU as the target, got ") << target;
-  return chooseGpuSchedule([&] { return op.emitOpError(); }, ShapeClass::get(op, op.getKind()), target,
-                           overrides);
+  ShapeClass shape = ShapeClass::get(op, op.getKind());
+  if (schedule.getBiasStages() > 0 && !shape.hasBias)
+    return op.emitOpError("expected bias_stages = 0 without a dense bias of f16 or bf16, got ")
+           << schedule.getBiasStages();
+  return chooseGpuSchedule([&] { return op.emitOpError(); }, shape, target, overrides);
 }
 
 namespace {

@@ -70,6 +70,10 @@ const MeasuredSchedule *attn::findMeasured(const ShapeClass &shape, TargetAttr t
                                            std::string &reason) {
   if (overrides.blockM || overrides.blockN || overrides.tile)
     return nullptr;
+  if (family == ScheduleFamily::hopper && shape.hasBias && overrides.biasStages != 0) {
+    reason = "not measured: tiles of a dense bias";
+    return nullptr;
+  }
   ScheduleClass key = ScheduleClass::get(shape, target, overrides, family);
   const auto *found =
       llvm::find_if(overrides.measured, [&](const MeasuredSchedule &entry) { return entry.key == key; });

@@ -182,6 +182,8 @@ def PlanPass : Pass<"attn-plan", "::mlir::ModuleOp"> {
            "Forward, hopper family: choose a tile for few queries, for calls that have few, if it is another one">,
     Option<"family", "family", "std::string", "\"auto\"",
            "Instructions of GPU kernels: portable, hopper, or auto for the fastest that can be">,
+    Option<"biasStages", "bias-stages", "int64_t", "-1",
+           "For the hopper family: places for tiles of a dense bias; 0 loads its elements, -1 chooses">,
     Option<"exactMaximum", "exact-maximum", "bool", "false",
            "Hopper family: probabilities are relative to the true maximum of their row">,
     ListOption<"tile", "tile", "int64_t",

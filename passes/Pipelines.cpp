@@ -68,6 +68,7 @@ void attn::buildPlanPipeline(OpPassManager &pm, const PlanPipelineOptions &optio
   plan.manyRows = gpu.manyRows;
   plan.shortLengths = gpu.shortLengths;
   plan.family = gpu.family;
+  plan.biasStages = gpu.biasStages;
   plan.exactMaximum = gpu.exactMaximum;
   plan.tile = gpu.tile;
   plan.aligned = gpu.aligned;
@@ -154,6 +155,7 @@ void attn::buildCudaPipeline(OpPassManager &pm, const CudaPipelineOptions &optio
   gpu.aligned = options.aligned;
   gpu.exactMaximum = options.exactMaximum;
   gpu.family = options.family;
+  gpu.biasStages = options.biasStages;
   llvm::append_range(gpu.tile, options.tile);
   buildPlanPipeline(pm, options, gpu);
   LowerOnlineToTilePassOptions lowering;

@@ -67,6 +67,11 @@ struct CudaPipelineOptions : PlanPipelineOptions, mlir::PassPipelineOptions<Cuda
                         llvm::cl::desc("With split-kv, hopper family: for more queries than a "
                                        "warpgroup has rows"),
                         llvm::cl::init(false)};
+  Option<int64_t> biasStages{
+      *this, "bias-stages",
+      llvm::cl::desc(
+          "Forward, hopper family: places for tiles of a dense bias; 0 loads its elements, -1 chooses"),
+      llvm::cl::init(-1)};
   Option<bool> shortLengths{
       *this, "short-lengths",
       llvm::cl::desc("Forward, hopper family: for calls of few queries, if these have a "
@@ -80,6 +85,7 @@ struct GpuPlanOptions {
   bool splitByLengths = false, fewRows = false, manyRows = false, shortLengths = false, aligned = true,
        exactMaximum = false;
   std::string family = "auto";
+  int64_t biasStages = -1;
   llvm::SmallVector<int64_t> tile;
 };
 

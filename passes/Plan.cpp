@@ -11,6 +11,7 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/ChooseSchedule.h"
+#include "passes/DenseBias.h"
 #include "passes/MaskStructure.h"
 #include "passes/Passes.h"
 #include "passes/RegionUtils.h"
@@ -53,6 +54,15 @@ static void takeIfLengthIsShort(AttentionOpInterface op) {
   tile::TakeIfOp::create(b, isShort, "short_lengths");
 }
 
+static void remarkBias(AttentionOpInterface op, ScheduleAttr schedule) {
+  BiasPlan bias = describeBias(op, schedule);
+  auto named = remark::RemarkOpts::name("bias").category("attn-plan").function("forward");
+  if (bias.isTiled)
+    remark::passed(op->getLoc(), named) << bias.text;
+  else if (bias.hasBias)
+    remark::missed(op->getLoc(), named) << bias.text << remark::reason("{0}", bias.reason);
+}
+
 FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kind) {
   ScheduleOverrides overrides;
   overrides.blockM = blockM;
@@ -64,6 +74,11 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   overrides.shortLengths = shortLengths && kind == KernelKind::forward;
   overrides.aligned = aligned;
   overrides.family = symbolizeScheduleFamily(family);
+  if (biasStages < -1 || biasStages > 2)
+    return op->emitOpError("expected bias-stages from 0 to 2, or -1 to choose, got ")
+           << biasStages.getValue();
+  if (biasStages >= 0)
+    overrides.biasStages = biasStages;
   if (!tile.empty() && !target.isGpu())
     return op->emitOpError("expected no tile of GPU kernels, since the target is ") << target;
   if (!tile.empty()) {
@@ -102,6 +117,8 @@ FailureOr<ScheduleAttr> PlanPass::choose(AttentionOpInterface op, KernelKind kin
   if (grows && !exactMaximum && choice->schedule.getFamily() == ScheduleFamily::hopper)
     remark::missed(op->getLoc(), named)
         << "the maximum is exact, not fixed" << remark::reason("scores may grow from key to key");
+  if (kind == KernelKind::forward && choice->schedule.getFamily() == ScheduleFamily::hopper)
+    remarkBias(op, choice->schedule);
   for (const ScheduleCandidate &candidate : choice->candidates) {
     auto text = llvm::formatv("block_m = {0}, block_n = {1}", candidate.blockM, candidate.blockN).str();
     if (candidate.rejection.empty()) {

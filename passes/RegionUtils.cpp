@@ -16,6 +16,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/CallInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -184,6 +185,17 @@ Value attn::inlineRegion(OpBuilder &builder, Region &region, ValueRange argument
 SmallVector<Value> attn::inlineRanges(OpBuilder &builder, Region &region, ValueRange arguments,
                                       const RegionInlining &options) {
   return Inliner(builder, options, {}).run(region, arguments);
+}
+
+std::unique_ptr<Region> attn::cloneYielding(Region &region, Value value) {
+  auto copy = std::make_unique<Region>();
+  IRMapping mapping;
+  region.cloneInto(copy.get(), mapping);
+  copy->front().getTerminator()->setOperand(0, mapping.lookup(value));
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(copy->front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  return copy;
 }
 
 bool attn::isLinearIn(Region &region, unsigned argument) {

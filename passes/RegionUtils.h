@@ -10,6 +10,7 @@
 
 #include "dialect/AttnDialect.h"
 #include <functional>
+#include <memory>
 
 namespace attn {
 /// Converts a floating scalar or vector to elements of type `element`. Narrowing from f64 to f16 or bf16 goes
@@ -51,6 +52,9 @@ mlir::Value inlineRegion(mlir::OpBuilder &builder, mlir::Region &region, mlir::V
 /// Inlines a ranges region and returns the operands of its `attn.yield_ranges`.
 llvm::SmallVector<mlir::Value> inlineRanges(mlir::OpBuilder &builder, mlir::Region &region,
                                             mlir::ValueRange arguments, const RegionInlining &options);
+
+/// A copy of a region that yields `value`, one of its values, and computes nothing else.
+std::unique_ptr<mlir::Region> cloneYielding(mlir::Region &region, mlir::Value value);
 
 /// Whether a region yields its argument number `argument` times a factor that does not depend on it, seen
 /// from its arithmetic, and does nothing else with it.

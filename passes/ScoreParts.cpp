@@ -12,7 +12,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/RegionUtils.h"
 
 using namespace mlir;
 using namespace attn;
@@ -264,16 +264,7 @@ std::pair<AffineScore, Value> ScoreSplitter::splitSum(Value value) {
 
 /// A region that yields the value; null where that is.
 std::unique_ptr<Region> ScoreSplitter::getRegion(Value yielded) {
-  if (!yielded)
-    return nullptr;
-  auto part = std::make_unique<Region>();
-  IRMapping mapping;
-  region.cloneInto(part.get(), mapping);
-  part->front().getTerminator()->setOperand(0, mapping.lookup(yielded));
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(part->front())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
-  return part;
+  return yielded ? cloneYielding(region, yielded) : nullptr;
 }
 
 std::optional<ScoreParts> ScoreSplitter::split() {

@@ -162,16 +162,29 @@ Value ForwardTileKernel::multiply(Value value, double factor) {
   return factor == 1 ? value : arith::MulFOp::create(b, value, f32(factor)).getResult();
 }
 
-Value ForwardTileKernel::applyPart(Region &part, Value score, Value keyBegin, ValueRange indices) {
+Value ForwardTileKernel::applyPart(Region &part, Value score, Value keyBegin, ValueRange indices,
+                                   Value biasElement) {
   auto [queryHead, queryIndex, keyIndex] = getPair(keyBegin, indices);
-  return inlineScore(part, score, batch, queryHead, queryIndex, keyIndex);
+  RegionInlining inlining = getInlining();
+  if (biasElement)
+    inlining.readCapture = [&, readOther = inlining.readCapture, queryIndex = queryIndex,
+                            keyIndex = keyIndex](OpBuilder &builder, Location loc, Value capture,
+                                                 ValueRange at) -> Value {
+      bool isBias = capture == captures[denseBias->capture] && at.size() >= 2 && at.back() == keyIndex &&
+                    at.drop_back().back() == queryIndex;
+      return isBias ? biasElement : readOther(builder, loc, capture, at);
+    };
+  return inlineScore(part, score, batch, queryHead, queryIndex, keyIndex, inlining);
 }
 
 void ForwardTileKernel::mapScores(Region &region, Value keyBegin, double scale, double factor) {
-  map({}, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
-    Value score = multiply(elements[0], scale);
+  SmallVector<Value> ins;
+  if (bias)
+    ins.push_back(bias);
+  map(ins, scores, [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
+    Value score = multiply(elements.back(), scale);
     if (!region.empty())
-      score = applyPart(region, score, keyBegin, indices);
+      score = applyPart(region, score, keyBegin, indices, bias ? elements.front() : Value());
     return {multiply(score, factor)};
   });
 }
@@ -373,15 +386,16 @@ void ForwardTileKernel::exponentiateParts(Value keyBegin) {
     computeBase(keyBegin, column);
     keyBegin = named(add(keyBegin, column), "thread_begin");
   }
-  SmallVector<Value> rows{rowBase};
-  for (Value more : {rowFactor, rowSlope})
+  SmallVector<Value> ins{rowBase};
+  for (Value more : {rowFactor, rowSlope, bias})
     if (more)
-      rows.push_back(more);
+      ins.push_back(more);
   double unit = scoreFactor * llvm::numbers::log2e;
   map(
-      rows, scores,
+      ins, scores,
       [&](ValueRange indices, ValueRange elements) -> SmallVector<Value> {
         Value score = elements.back(), exponent = elements[0];
+        Value biasElement = bias ? elements.drop_back().back() : Value();
         elements = elements.drop_front();
         auto take = [&](Region &part, double factor, StringRef name) -> Value {
           if (isUniform(part))
@@ -399,7 +413,7 @@ void ForwardTileKernel::exponentiateParts(Value keyBegin) {
         if (parts->factor)
           exponent = math::FmaOp::create(b, score, factor, exponent);
         if (parts->pair) {
-          Value pair = applyPart(*parts->pair, multiply(score, scale), keyBegin, indices);
+          Value pair = applyPart(*parts->pair, multiply(score, scale), keyBegin, indices, biasElement);
           exponent = math::FmaOp::create(b, pair, f32(unit), exponent);
         }
         return {exp2(exponent)};

@@ -8,6 +8,7 @@
 #ifndef ATTN_PASSES_TILEFORWARDKERNEL_H
 #define ATTN_PASSES_TILEFORWARDKERNEL_H
 
+#include "passes/DenseBias.h"
 #include "passes/ScoreParts.h"
 #include "passes/TileKernel.h"
 #include "llvm/Support/MathExtras.h"
@@ -105,6 +106,9 @@ protected:
   mlir::Value scores, output, rowMax, blockMax, rowShift, rowSum, blockSum, rescale, rowCheck;
   /// Of the score region, for softmaxFixed(); null where it is evaluated whole.
   std::optional<ScoreParts> parts;
+  /// Where a kernel has tiles of it, and what of one the threads hold, an `operand_a` in the place of scores.
+  std::optional<DenseBias> denseBias;
+  mlir::Value bias;
 
 private:
   void takeFactors();
@@ -112,8 +116,9 @@ private:
   std::tuple<mlir::Value, mlir::Value, mlir::Value> getPair(mlir::Value keyBegin, mlir::ValueRange indices);
   mlir::Value exponent(mlir::Value score, mlir::Value shift);
   mlir::Value multiply(mlir::Value value, double factor);
-  mlir::Value applyPart(mlir::Region &part, mlir::Value score, mlir::Value keyBegin,
-                        mlir::ValueRange indices);
+  /// `biasElement` is that of `bias` there, where the part may read it.
+  mlir::Value applyPart(mlir::Region &part, mlir::Value score, mlir::Value keyBegin, mlir::ValueRange indices,
+                        mlir::Value biasElement = {});
   void raiseMaximum(mlir::Value firstKey);
   void computeBase(mlir::Value keyBegin, mlir::Value column);
   void exponentiateParts(mlir::Value keyBegin);

@@ -552,10 +552,10 @@ BlockRanges OnlineTileKernel::evaluateRanges(Value batch, Value head, Value begi
 }
 
 Value OnlineTileKernel::inlineScore(Region &region, Value score, Value batch, Value head, Value query,
-                                    Value key) {
+                                    Value key, const RegionInlining &inlining) {
   SmallVector<Value> arguments{score, batch, head, query, key};
   llvm::append_range(arguments, captures);
-  return inlineRegion(b, region, arguments, getInlining());
+  return inlineRegion(b, region, arguments, inlining);
 }
 
 Value OnlineTileKernel::inlineMask(Value batch, Value head, Value query, Value key) {

@@ -191,7 +191,11 @@ protected:
   /// The regions, inside a map, for the pair (query, key), which may be one that is dropped, or lie beyond
   /// the lengths: captures are read out of bounds then, which kernels may.
   mlir::Value inlineScore(mlir::Region &region, mlir::Value score, mlir::Value batch, mlir::Value head,
-                          mlir::Value query, mlir::Value key);
+                          mlir::Value query, mlir::Value key) {
+    return inlineScore(region, score, batch, head, query, key, getInlining());
+  }
+  mlir::Value inlineScore(mlir::Region &region, mlir::Value score, mlir::Value batch, mlir::Value head,
+                          mlir::Value query, mlir::Value key, const RegionInlining &inlining);
   mlir::Value inlineMask(mlir::Value batch, mlir::Value head, mlir::Value query, mlir::Value key);
   RegionInlining getInlining() { return getTileInlining(qLen, kvLen); }
 

@@ -405,10 +405,11 @@ private:
     if (!problem.empty())
       return;
     auto checkTensor = [&](const auto &spec) {
-      if (spec.sizes.size() != 4 || (spec.type != ElementType::F16 && spec.type != ElementType::BF16))
+      if (spec.sizes.size() < 2 || spec.sizes.size() > 4 ||
+          (spec.type != ElementType::F16 && spec.type != ElementType::BF16))
         fail(where + " takes a tensor map of '" + spec.name + "', which has " +
              std::to_string(spec.sizes.size()) + " dimensions of " + getName(spec.type) +
-             ", expected 4 of f16 or bf16");
+             ", expected 2 to 4 of f16 or bf16");
       if (argument.boxRows < 1 || argument.boxRows > 256 ||
           argument.boxColumns * getSizeInBytes(spec.type) != 128)
         fail(where + " takes a tensor map of '" + spec.name + "' in boxes of " +

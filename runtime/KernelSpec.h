@@ -162,7 +162,7 @@ struct ArgumentSpec {
     Result,     ///< the Tensor of result `index`
     Workspace,  ///< the Tensor of workspace `index` of the variant
     Expression, ///< the value of `expr` as an integer of type `type`
-    TensorMap,  ///< the tensor map of `tensor` number `index`, of four dimensions of f16 or bf16
+    TensorMap,  ///< the tensor map of `tensor` number `index`, of two to four dimensions of f16 or bf16
   };
   Kind kind = Kind::Parameter;
   int32_t index = 0;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <iterator>
 
 namespace attn {
 
@@ -18,18 +19,20 @@ static constexpr int64_t alignment = 16, strideLimit = int64_t(1) << 40;
 
 Status encodeTensorMap(const CudaDriver &driver, const std::string &name, const TensorRef &tensor,
                        int32_t boxRows, int32_t boxColumns, unsigned char *map) {
-  assert(tensor.rank == rank && "the plan is valid");
+  assert(tensor.rank >= 2 && tensor.rank <= rank && "the plan is valid");
   auto fail = [&](const std::string &what) {
     return Status::failure("the tensor map of '" + name + "' " + what);
   };
   memset(map, 0, tensorMapBytes);
-  if (std::find(tensor.sizes, tensor.sizes + rank, 0) != tensor.sizes + rank)
+  if (std::find(tensor.sizes, tensor.sizes + tensor.rank, 0) != tensor.sizes + tensor.rank)
     return {};
-  // Innermost first. Sizes have 31 bits; the limit is 2^32.
+  // Innermost first. Sizes have 31 bits; the limit is 2^32. Dimensions that the tensor lacks have size 1.
   uint64_t sizes[rank], strides[rank - 1];
-  for (int i = 0; i < rank; ++i)
-    sizes[i] = tensor.sizes[rank - 1 - i];
-  for (int dimension = 0; dimension < rank - 1; ++dimension) {
+  std::fill(std::begin(sizes), std::end(sizes), 1);
+  std::fill(std::begin(strides), std::end(strides), alignment);
+  for (int i = 0; i < tensor.rank; ++i)
+    sizes[i] = tensor.sizes[tensor.rank - 1 - i];
+  for (int dimension = 0; dimension < tensor.rank - 1; ++dimension) {
     // The caller's stride of a dimension of size 1 is never used, and may be anything.
     int64_t stride = alignment;
     bool isValid =
@@ -40,7 +43,7 @@ Status encodeTensorMap(const CudaDriver &driver, const std::string &name, const 
       return fail("cannot have stride " + std::to_string(tensor.strides[dimension]) + " in dimension " +
                   std::to_string(dimension) +
                   ": expected a multiple of 16 bytes, not negative and below 2^40");
-    strides[rank - 2 - dimension] = stride;
+    strides[tensor.rank - 2 - dimension] = stride;
   }
   if (reinterpret_cast<uintptr_t>(tensor.data) % alignment != 0)
     return fail("needs an address that is a multiple of 16");

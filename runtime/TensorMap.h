@@ -14,8 +14,9 @@
 namespace attn {
 
 /// Writes the `tensorMapBytes` of the map of a (batch, heads, length, dim) tensor of f16 or bf16,
-/// which the accelerator copies in boxes of `boxRows` x `boxColumns`; `name` is for messages. All zero, which
-/// is no map, for a tensor without elements. Neither allocates nor puts anything on a stream.
+/// or of one that lacks dimensions in front of the last two, which the accelerator copies in boxes of
+/// `boxRows` x `boxColumns`; `name` is for messages. All zero, which is no map, for a tensor without
+/// elements. Neither allocates nor puts anything on a stream.
 Status encodeTensorMap(const CudaDriver &driver, const std::string &name, const TensorRef &tensor,
                        int32_t boxRows, int32_t boxColumns, unsigned char *map);
 

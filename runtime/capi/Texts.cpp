@@ -9,6 +9,7 @@
 #include "dialect/AttnTileDialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/ChooseSchedule.h"
+#include "passes/DenseBias.h"
 #include "passes/Pipelines.h"
 #include "runtime/capi/Program.h"
 #include "runtime/jit/CpuExecutable.h"
@@ -89,9 +90,15 @@ public:
     if (failed(modules))
       return diagnostic.take("the attention cannot be lowered to kernels");
     std::string text;
-    for (auto [index, module] : llvm::enumerate(*modules)) {
-      StringRef calls = index == 0 ? "tensors whose rows are aligned to 16 bytes" : "any tensors";
-      module->walk([&](tile::TakeIfOp op) { calls = op.getName(); });
+    StringRef others = "tensors whose rows are aligned to 16 bytes";
+    for (auto &module : *modules) {
+      StringRef calls;
+      module->walk([&](tile::TakeIfOp op) {
+        calls = op.getName();
+        return WalkResult::interrupt();
+      });
+      if (calls.empty())
+        calls = std::exchange(others, "any tensors");
       if (modules->size() > 1)
         text += ("// For " + calls + ".\n").str();
       text += print(*module);
@@ -192,6 +199,9 @@ static void explainSchedule(llvm::raw_ostream &os, OnlineAttentionOp op, TargetA
        << (schedule.getFixedMaximum() && op.getElementType().isBF16() ? ", fixed maximum"
                                                                       : ", exact maximum");
   os << '\n';
+  if (schedule.getFamily() == ScheduleFamily::hopper)
+    if (BiasPlan bias = describeBias(op, schedule); bias.hasBias)
+      os << "  bias      " << bias.text << (bias.isTiled ? "" : ": " + bias.reason) << '\n';
   if (op.getTf32())
     os << "  products  of operands rounded to tf32\n";
   ScheduleOverrides overrides;

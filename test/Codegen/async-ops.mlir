@@ -9,6 +9,7 @@
 !queries = !attn_tile.pipeline<1x128x80xbf16, 2>
 !keys = !attn_tile.pipeline<2x64x80xbf16, 2>
 !values = !attn_tile.pipeline<2x64x64xbf16, 2>
+!biases = !attn_tile.pipeline<1x128x80xf16, 2, loaded>
 !acc = !attn_tile.fragment<128x64xf32, accumulator, 8x1>
 !operand = !attn_tile.fragment<128x64xbf16, operand_a, 8x1>
 !tensor = memref<?x4x?x64xbf16, strided<[?, ?, ?, 1], offset: ?>>
@@ -106,6 +107,41 @@ gpu.module @kernels {
     // CHECK:      values.commit();
     // CHECK-NEXT:   }
     // CHECK-NEXT: }
+    gpu.return
+  }
+
+  // Tiles of a bias, which warps load and release, from a column of a tensor on.
+  // CHECK:      loads(
+  gpu.func @loads(%bias_map: !attn_tile.tensor_map<128x64xf16>, %h: index) kernel attributes {attn_tile.kernel = #attn_tile.kernel<warps = 12>} {
+    %c0 = arith.constant 0 : index
+    // CHECK:      LoadedPipeline<f16, 1, 128, 80, 2> biases(shared + 0, shared + 32768);
+    %biases = attn_tile.pipeline_alloc "biases" : !biases
+    attn_tile.warp_specialize consumers(2) registers(232) {
+      %scores = attn_tile.fragment_alloc "scores" : !attn_tile.fragment<128x80xf32, accumulator, 8x1>
+      // CHECK:      Operand<f16, 128, 80, 8> bias;
+      // CHECK-NEXT: const auto bias_tile = biases.wait();
+      // CHECK-NEXT: load_panels(bias, bias_tile);
+      // CHECK-NEXT: biases.release();
+      // CHECK-NEXT: map([&](int row, int column, f16 x, float &s) {
+      // CHECK-NEXT:   const float wide = float(x);
+      // CHECK-NEXT:   s = wide;
+      // CHECK-NEXT: }, bias, scores);
+      %bias = attn_tile.fragment_alloc "bias" : !attn_tile.fragment<128x80xf16, operand_a, 8x1>
+      %bias_tile = attn_tile.pipeline_wait %biases "bias_tile" : !biases
+      attn_tile.load_panels %bias_tile to %bias : !attn_tile.panels<128x80xf16>, !attn_tile.fragment<128x80xf16, operand_a, 8x1>
+      attn_tile.pipeline_release %biases : !biases
+      attn_tile.map ins(%bias : !attn_tile.fragment<128x80xf16, operand_a, 8x1>) outs(%scores : !attn_tile.fragment<128x80xf32, accumulator, 8x1>) {
+      ^bb0(%row: index, %column: index, %x: f16, %s: f32):
+        %wide = arith.extf %x : f16 to f32
+        attn_tile.yield %wide : f32
+      }
+    } producer registers(40) {
+      %bias_slot = attn_tile.pipeline_acquire %biases "bias_slot" : !biases
+      // CHECK:      copy_bulk(bias_slot, bias_map, biases, 0, 0, h, h);
+      attn_tile.copy_bulk %bias_map[%c0, %c0, %h] column(%h) to %bias_slot signals %biases
+          : !attn_tile.tensor_map<128x64xf16>, !attn_tile.panels<128x80xf16>, !biases
+      attn_tile.pipeline_commit %biases : !biases
+    }
     gpu.return
   }
 

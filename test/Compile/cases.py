@@ -38,6 +38,9 @@ GRID = (
     *(Row(example) for example in EXAMPLES if example not in ("causal.mlir", "block_lists.mlir")),
     # All variants where a tensor is read beside the keys, where scores may be -inf, and where two ranges are visited.
     *(Row(file, dims=(64, 128), archs=FEW, variants=()) for file in ("additive_bias.mlir", "document_mask.mlir", "sink_window.mlir")),
+    # A bias of which tiles are copied, where its rows are aligned, and two variants where they are not.
+    Row("dense_bias.mlir", types=("bf16", "f16"), passes=("forward",), archs=("sm_90a",), variants=()),
+    Row("dense_bias.mlir", functions=("causal_bias",), dims=(64, 128), passes=("forward",), archs=("sm_90a",)),
     # The other types: f16 has the schedules of bf16, f32 has its own.
     Row("plain.mlir", types=("f16",), dims=(64, 128), archs=FEW),
     Row("plain.mlir", types=("f32",), archs=MEMORIES, variants=()),

@@ -157,5 +157,15 @@ func.func private @f() attributes {schedule = #attn.schedule<block_m = wide, blo
 
 // -----
 
+// expected-error @below {{expected bias_stages from 0 to 2 with family = hopper and 0 without, got 1 with portable [S7]}}
+#schedule = #attn.schedule<block_m = 64, block_n = 64, bias_stages = 1>
+
+// -----
+
+// expected-error @below {{expected bias_stages from 0 to 2 with family = hopper and 0 without, got 3 with hopper [S7]}}
+#schedule = #attn.schedule<block_m = 128, block_n = 64, warps = 12, family = hopper, bias_stages = 3>
+
+// -----
+
 // expected-error @below {{expected fixed_maximum with family = hopper, got portable [S5]}}
 #schedule = #attn.schedule<block_m = 64, block_n = 64, fixed_maximum = true>

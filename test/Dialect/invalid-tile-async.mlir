@@ -212,6 +212,38 @@ func.func @f(%keys: !attn_tile.pipeline<2x64x64xbf16, 2>) {
 
 // -----
 
+func.func @f(%biases: !attn_tile.pipeline<1x128x64xbf16, 2, loaded>, %bias: !attn_tile.fragment<128x64xf16, operand_a, 8x1>) {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+    %0 = attn_tile.pipeline_wait %biases "bias_tile" : !attn_tile.pipeline<1x128x64xbf16, 2, loaded>
+    // expected-error @below {{expected an operand_a of the shape and the element type of the tile, with 16 rows a warp, got '!attn_tile.fragment<128x64xf16, operand_a, 8x1>' and '!attn_tile.panels<128x64xbf16>' [LP1]}}
+    attn_tile.load_panels %0 to %bias : !attn_tile.panels<128x64xbf16>, !attn_tile.fragment<128x64xf16, operand_a, 8x1>
+  } producer registers(40) {
+  }
+  return
+}
+
+// -----
+
+func.func @f(%tile: !attn_tile.panels<128x64xbf16>, %bias: !attn_tile.fragment<128x64xbf16, operand_a, 4x1>) {
+  // expected-error @below {{got '!attn_tile.fragment<128x64xbf16, operand_a, 4x1>' and '!attn_tile.panels<128x64xbf16>' [LP1]}}
+  attn_tile.load_panels %tile to %bias : !attn_tile.panels<128x64xbf16>, !attn_tile.fragment<128x64xbf16, operand_a, 4x1>
+  return
+}
+
+// -----
+
+func.func @f(%keys: !attn_tile.pipeline<1x128x64xbf16, 2>, %bias: !attn_tile.fragment<128x64xbf16, operand_a, 8x1>) {
+  attn_tile.warp_specialize consumers(2) registers(232) {
+    %0 = attn_tile.pipeline_wait %keys "key_tile" : !attn_tile.pipeline<1x128x64xbf16, 2>
+    // expected-error @below {{expected a tile of a pipeline that is loaded [LP2]}}
+    attn_tile.load_panels %0 to %bias : !attn_tile.panels<128x64xbf16>, !attn_tile.fragment<128x64xbf16, operand_a, 8x1>
+  } producer registers(40) {
+  }
+  return
+}
+
+// -----
+
 !acc = !attn_tile.fragment<128x128xf32, accumulator, 8x1>
 func.func @f(%output: !acc, %queries: !attn_tile.pipeline<2x128x64xbf16, 2, stored>) {
   // expected-error @below {{expected an accumulator of the rows of the tiles of a pipeline that is stored, no more panels, a multiple of 16 columns, and one column of the consumers' warps, got '!attn_tile.fragment<128x128xf32, accumulator, 8x1>' and '!attn_tile.pipeline<2x128x64xbf16, 2, stored>' [SP1]}}

@@ -226,6 +226,40 @@ func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %c: !attn_til
 
 // -----
 
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %o: !attn_tile.fragment<64x32xbf16, operand_a, 4x1>) {
+  // expected-error @below {{expected operands of 16 bits, of the shape and the warps of the accumulators, got '!attn_tile.fragment<64x32xbf16, operand_a, 4x1>' [MP1]}}
+  attn_tile.map ins(%o : !attn_tile.fragment<64x32xbf16, operand_a, 4x1>) outs(%a : !attn_tile.fragment<64x64xf32, accumulator, 4x1>) {
+  ^bb0(%row: index, %column: index, %m: bf16, %s: f32):
+    attn_tile.yield %s : f32
+  }
+  return
+}
+
+// -----
+
+func.func @f(%a: !attn_tile.fragment<64x64xf32, accumulator, 4x1>, %o: !attn_tile.fragment<64x64xbf16, operand_a, 4x1>) {
+  // expected-error @below {{expected accumulators among the outs alone, since there is one [MP1]}}
+  attn_tile.map ins(%a : !attn_tile.fragment<64x64xf32, accumulator, 4x1>) outs(%o : !attn_tile.fragment<64x64xbf16, operand_a, 4x1>) {
+  ^bb0(%row: index, %column: index, %s: f32, %m: bf16):
+    attn_tile.yield %m : bf16
+  }
+  return
+}
+
+// -----
+
+func.func @f(%o: !attn_tile.fragment<64x64xbf16, operand_a, 4x1>) -> i1 {
+  // expected-error @below {{expected operands of 16 bits, of the shape and the warps of the accumulators, got '!attn_tile.fragment<64x64xbf16, operand_a, 4x1>' [AN1]}}
+  %any = attn_tile.any ins(%o : !attn_tile.fragment<64x64xbf16, operand_a, 4x1>) {
+  ^bb0(%row: index, %column: index, %m: bf16):
+    %true = arith.constant true
+    attn_tile.yield %true : i1
+  }
+  return %any : i1
+}
+
+// -----
+
 func.func @f(%c: !attn_tile.fragment<32xi32, columns, 4x1>) -> i1 {
   // expected-error @below {{expected columns of the accumulators, got '!attn_tile.fragment<32xi32, columns, 4x1>' [AN1]}}
   %any = attn_tile.any ins(%c : !attn_tile.fragment<32xi32, columns, 4x1>) {
@@ -531,16 +565,16 @@ func.func private @f(!attn_tile.tensor_map<0x64xbf16>)
 
 // -----
 
-func.func @f(%buffer: memref<?x?x128xbf16>) {
-  // expected-error @below {{expected a buffer of four dimensions, the last with stride 1, of 'bf16', got 'memref<?x?x128xbf16>' [TM2]}}
-  %0 = attn_tile.tensor_map %buffer : memref<?x?x128xbf16> to !attn_tile.tensor_map<128x64xbf16>
+func.func @f(%buffer: memref<128xbf16>) {
+  // expected-error @below {{expected a buffer of two to four dimensions, the last with stride 1, of 'bf16', got 'memref<128xbf16>' [TM2]}}
+  %0 = attn_tile.tensor_map %buffer : memref<128xbf16> to !attn_tile.tensor_map<128x64xbf16>
   return
 }
 
 // -----
 
 func.func @f(%buffer: memref<?x?x?x128xf16>) {
-  // expected-error @below {{expected a buffer of four dimensions, the last with stride 1, of 'bf16', got 'memref<?x?x?x128xf16>' [TM2]}}
+  // expected-error @below {{expected a buffer of two to four dimensions, the last with stride 1, of 'bf16', got 'memref<?x?x?x128xf16>' [TM2]}}
   %0 = attn_tile.tensor_map %buffer : memref<?x?x?x128xf16> to !attn_tile.tensor_map<128x64xbf16>
   return
 }
@@ -548,7 +582,7 @@ func.func @f(%buffer: memref<?x?x?x128xf16>) {
 // -----
 
 func.func @f(%buffer: memref<?x?x?x128xbf16, strided<[?, ?, ?, 2]>>) {
-  // expected-error @below {{expected a buffer of four dimensions, the last with stride 1, of 'bf16', got 'memref<?x?x?x128xbf16, strided<[?, ?, ?, 2]>>' [TM2]}}
+  // expected-error @below {{expected a buffer of two to four dimensions, the last with stride 1, of 'bf16', got 'memref<?x?x?x128xbf16, strided<[?, ?, ?, 2]>>' [TM2]}}
   %0 = attn_tile.tensor_map %buffer : memref<?x?x?x128xbf16, strided<[?, ?, ?, 2]>> to !attn_tile.tensor_map<128x64xbf16>
   return
 }
@@ -556,7 +590,7 @@ func.func @f(%buffer: memref<?x?x?x128xbf16, strided<[?, ?, ?, 2]>>) {
 // -----
 
 func.func @f(%buffer: memref<?x?x?x128xbf16, strided<[?, ?, ?, ?]>>) {
-  // expected-error @below {{expected a buffer of four dimensions, the last with stride 1, of 'bf16', got 'memref<?x?x?x128xbf16, strided<[?, ?, ?, ?]>>' [TM2]}}
+  // expected-error @below {{expected a buffer of two to four dimensions, the last with stride 1, of 'bf16', got 'memref<?x?x?x128xbf16, strided<[?, ?, ?, ?]>>' [TM2]}}
   %0 = attn_tile.tensor_map %buffer : memref<?x?x?x128xbf16, strided<[?, ?, ?, ?]>> to !attn_tile.tensor_map<128x64xbf16>
   return
 }

@@ -264,11 +264,12 @@ func.func @maps(%x: !tensor, %y: memref<?x?x?x?xf16>) -> (!attn_tile.tensor_map<
 // What kernels of the hopper family have beyond these: roles, pipelines, asynchronous products.
 !keys = !attn_tile.pipeline<2x64x128xbf16, 2>
 !queries = !attn_tile.pipeline<2x128x128xbf16, 2, stored>
+!biases = !attn_tile.pipeline<1x128x64xf16, 2, loaded>
 !key_tile = !attn_tile.panels<64x128xbf16>
 !wide = !attn_tile.fragment<128x64xf32, accumulator, 8x1>
 // CHECK-LABEL: gpu.module @roles
 gpu.module @roles {
-  gpu.func @roles(%map: !attn_tile.tensor_map<64x64xbf16>, %out_map: !attn_tile.tensor_map<128x64xbf16>, %query: !attn_tile.panels<128x128xbf16>, %i: index, %counter: memref<1xi32>) kernel
+  gpu.func @roles(%map: !attn_tile.tensor_map<64x64xbf16>, %out_map: !attn_tile.tensor_map<128x64xbf16>, %bias_map: !attn_tile.tensor_map<128x64xf16>, %query: !attn_tile.panels<128x128xbf16>, %i: index, %counter: memref<1xi32>) kernel
       attributes {attn_tile.kernel = #attn_tile.kernel<warps = 12>} {
     // CHECK: %keys = attn_tile.pipeline_alloc "keys" : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
     %keys = attn_tile.pipeline_alloc "keys" : !keys
@@ -278,7 +279,10 @@ gpu.module @roles {
     %tiles = attn_tile.work_queue_alloc "tiles" offset(65600) : !attn_tile.work_queue<9>
     // CHECK: %queries = attn_tile.pipeline_alloc "queries" : {{(!attn_tile.pipeline)?}}<2x128x128xbf16, 2, stored>
     %queries = attn_tile.pipeline_alloc "queries" : !queries
+    // CHECK: %biases = attn_tile.pipeline_alloc "biases" : {{(!attn_tile.pipeline)?}}<1x128x64xf16, 2, loaded>
+    %biases = attn_tile.pipeline_alloc "biases" : !biases
     %scores = attn_tile.fragment_alloc "scores" : !wide
+    %bias = attn_tile.fragment_alloc "bias" : !attn_tile.fragment<128x64xf16, operand_a, 8x1>
     // CHECK: attn_tile.warp_specialize consumers(2) registers(232) {
     attn_tile.warp_specialize consumers(2) registers(232) {
       // CHECK-NEXT: attn_tile.open_turns
@@ -301,7 +305,17 @@ gpu.module @roles {
       %taken = attn_tile.work_take %tiles : !attn_tile.work_queue<9>
       // CHECK-NEXT: attn_tile.store_panels %scores to %queries : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 8x1>, {{(!attn_tile.pipeline)?}}<2x128x128xbf16, 2, stored>
       attn_tile.store_panels %scores to %queries : !wide, !queries
-    // CHECK-NEXT: } producer registers(40) {
+      // CHECK-NEXT: %bias_tile = attn_tile.pipeline_wait %biases "bias_tile" : {{(!attn_tile.pipeline)?}}<1x128x64xf16, 2, loaded>
+      %bias_tile = attn_tile.pipeline_wait %biases "bias_tile" : !biases
+      // CHECK-NEXT: attn_tile.load_panels %bias_tile to %bias : {{(!attn_tile.panels)?}}<128x64xf16>, {{(!attn_tile.fragment)?}}<128x64xf16, operand_a, 8x1>
+      attn_tile.load_panels %bias_tile to %bias : !attn_tile.panels<128x64xf16>, !attn_tile.fragment<128x64xf16, operand_a, 8x1>
+      // CHECK-NEXT: attn_tile.map ins(%bias : {{(!attn_tile.fragment)?}}<128x64xf16, operand_a, 8x1>) outs(%scores : {{(!attn_tile.fragment)?}}<128x64xf32, accumulator, 8x1>) {
+      // CHECK-NEXT: ^bb0(%{{.*}}: index, %{{.*}}: index, %{{.*}}: f16, %{{.*}}: f32):
+      attn_tile.map ins(%bias : !attn_tile.fragment<128x64xf16, operand_a, 8x1>) outs(%scores : !wide) {
+      ^bb0(%row: index, %column: index, %x: f16, %s: f32):
+        attn_tile.yield %s : f32
+      }
+    // CHECK:      } producer registers(40) {
     } producer registers(40) {
       // CHECK-NEXT: %key_slot = attn_tile.pipeline_acquire %keys "key_slot" : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
       %key_slot = attn_tile.pipeline_acquire %keys "key_slot" : !keys
@@ -309,6 +323,9 @@ gpu.module @roles {
       attn_tile.copy_bulk %map[%i, %i, %i] to %key_slot signals %keys : !attn_tile.tensor_map<64x64xbf16>, !key_tile, !keys
       // CHECK-NEXT: attn_tile.pipeline_commit %keys : {{(!attn_tile.pipeline)?}}<2x64x128xbf16, 2>
       attn_tile.pipeline_commit %keys : !keys
+      %bias_slot = attn_tile.pipeline_acquire %biases "bias_slot" : !biases
+      // CHECK: attn_tile.copy_bulk %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] column(%{{.*}}) to %bias_slot signals %biases :
+      attn_tile.copy_bulk %bias_map[%i, %i, %i] column(%i) to %bias_slot signals %biases : !attn_tile.tensor_map<128x64xf16>, !attn_tile.panels<128x64xf16>, !biases
       // CHECK-NEXT: attn_tile.work_draw %tiles from %{{.*}} of %{{.*}} : {{(!attn_tile.work_queue)?}}<9>, memref<1xi32>
       %drawn = attn_tile.work_draw %tiles from %counter of %i : !attn_tile.work_queue<9>, memref<1xi32>
     // CHECK-NEXT: } storer {
@@ -325,8 +342,8 @@ gpu.module @roles {
 }
 
 // CHECK-LABEL: func private @schedule
-// CHECK-SAME: family = hopper, fixed_maximum = true
-func.func private @schedule() attributes {schedule = #attn.schedule<block_m = 128, block_n = 128, warps = 12, family = hopper, fixed_maximum = true>}
+// CHECK-SAME: family = hopper, fixed_maximum = true, bias_stages = 1
+func.func private @schedule() attributes {schedule = #attn.schedule<block_m = 128, block_n = 128, warps = 12, family = hopper, fixed_maximum = true, bias_stages = 1>}
 
 // Each warp by itself, and kernels that overlap.
 // CHECK-LABEL: func @warps

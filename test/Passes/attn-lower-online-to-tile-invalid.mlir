@@ -73,3 +73,16 @@ func.func @parts_without_merge(%q: !t) -> !p {
     } : (!t, !t, !t) -> (!p, tensor<3x1x1x?xf32>)
   return %outs : !p
 }
+
+// -----
+
+!t = tensor<1x1x?x64xbf16>
+!l = tensor<1x1x?xf32>
+module attributes {attn.target = #attn.target<arch = sm_90a, max_shared_memory = 232448>} {
+func.func @bias_stages(%q: !t) -> !t {
+  // expected-error @below {{expected bias_stages = 0 without a dense bias of f16 or bf16, got 1}}
+  %out, %lse = attn.online_attention forward %q, %q, %q
+    schedule(<block_m = 128, block_n = 128, warps = 12, stages = 2, family = hopper, bias_stages = 1>) : (!t, !t, !t) -> (!t, !l)
+  return %out : !t
+}
+}

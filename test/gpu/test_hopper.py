@@ -8,7 +8,7 @@ import attn
 import pytest
 import torch
 from contract import check, compute, make_inputs
-from modules import MODS, Attention, Capture, Mod
+from modules import MODS, TYPES, Attention, Capture, Mod
 
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0), reason="for sm_90a"
@@ -122,7 +122,7 @@ def grow(kind, q, k, v):
 
 
 @pytest.mark.parametrize("kind", ("jump", "ramp", "wide", "peaky", "negative", "huge", "large_values"))
-@pytest.mark.parametrize("mod", ("plain", "causal", "alibi", "column", "row", "causal_composed", "soft_cap", "causal_soft_cap"))
+@pytest.mark.parametrize("mod", ("plain", "causal", "alibi", "column", "row", "causal_composed", "soft_cap", "causal_soft_cap", "bias_bf16"))
 @pytest.mark.parametrize("exact", (False, True))
 def test_outgrown_maximum(kind, mod, exact):
     attention = Attention("bf16", 4, 2, 128, 128, PARTS.get(mod) or MODS[mod])
@@ -153,6 +153,142 @@ def test_parts_of_scores(type, head_dim, mod):
     for q_len, kv_len in ((0, 5), (1, 1), (130, 127), (513, 769), (1000, 1100), (64, 20001), (4099, 4096)):
         problems += check(attention, fn, attention.shape(1, q_len, kv_len), backward=False, seed=kv_len, lse_slack=slack)
     assert not problems, "\n".join(problems)
+
+
+def _bias(name, size, type, score, torch_score, make=None):
+    """A score that reads `type` elements of `name`, which has the sizes that `size` says of a shape."""
+    dtype = TYPES[type]
+
+    def make_bias(shape, generator):
+        return torch.randn(size(shape), generator=generator, device="cuda").to(dtype)
+
+    rank = len(size(Attention("bf16", 4, 2, 64, 64, Mod()).shape(1, 1, 1)))
+    capture = Capture(name, f"tensor<{'?x' * rank}{type}>", make or make_bias)
+    return Mod(captures=(capture,), score=score.format(type=type), torch_score=torch_score)
+
+
+def _minus_infinity(shape, generator):
+    bias = torch.randn((shape.batch, shape.q_len, shape.kv_len), generator=generator, device="cuda")
+    return torch.where(bias > 1.0, -torch.inf, bias).half()
+
+
+# Tiles of these come through the tensor memory accelerator.
+BIASES = {
+    "matrix": _bias(
+        "bias", lambda s: (s.q_len, s.kv_len), "bf16",
+        """
+      %x = tensor.extract %bias[%q_idx, %kv_idx] : tensor<?x?x{type}>
+      %wide = arith.extf %x : {type} to f32
+      %r = arith.addf %s, %wide : f32
+      attn.yield %r : f32""",
+        lambda s, b, h, q, k, n, bias: s + bias[q, k].to(s.dtype),
+    ),
+    "group": _bias(
+        "bias", lambda s: (s.batch, s.q_heads // 2, s.q_len, s.kv_len), "f16",
+        """
+      %two = arith.constant 2 : index
+      %group = arith.divsi %h, %two : index
+      %x = tensor.extract %bias[%b, %group, %q_idx, %kv_idx] : tensor<?x?x?x?x{type}>
+      %wide = arith.extf %x : {type} to f32
+      %half = arith.constant 0.5 : f32
+      %scaled = arith.mulf %wide, %half : f32
+      %r = arith.subf %s, %scaled : f32
+      attn.yield %r : f32""",
+        lambda s, b, h, q, k, n, bias: s - 0.5 * bias[b, h // 2, q, k].to(s.dtype),
+    ),
+    "factor": _bias(
+        "gate", lambda s: (s.q_heads, s.q_len, s.kv_len), "bf16",
+        """
+      %x = tensor.extract %gate[%h, %q_idx, %kv_idx] : tensor<?x?x?x{type}>
+      %wide = arith.extf %x : {type} to f32
+      %r = arith.mulf %s, %wide : f32
+      attn.yield %r : f32""",
+        lambda s, b, h, q, k, n, gate: s * gate[h, q, k].to(s.dtype),
+    ),
+    "minus_infinity": _bias(
+        "bias", lambda s: (s.batch, s.q_len, s.kv_len), "f16",
+        """
+      %x = tensor.extract %bias[%b, %q_idx, %kv_idx] : tensor<?x?x?x{type}>
+      %wide = arith.extf %x : {type} to f32
+      %r = arith.addf %s, %wide : f32
+      attn.yield %r : f32""",
+        lambda s, b, h, q, k, n, bias: s + bias[b, q, k].to(s.dtype),
+        make=_minus_infinity,
+    ),
+}  # fmt: skip
+BIASES |= {"causal_" + name: dataclasses.replace(mod, mask=MODS["causal"].mask, torch_mask=MODS["causal"].torch_mask) for name, mod in BIASES.items()}
+
+
+DIMS_OF_BIASES = {
+    "matrix": (64, 128, 256), "causal_matrix": (64, 128), "group": (96, 128), "causal_group": (128, 192),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mod, head_dim", [(mod, d) for mod in BIASES for d in DIMS_OF_BIASES.get(mod, (128,))])
+@pytest.mark.parametrize("type", ("bf16", "f16"))
+def test_dense_bias(type, head_dim, mod):
+    """Rows of a length that is no multiple of 8 are none that the accelerator copies: another variant loads elements then."""
+    attention = Attention(type, 4, 2, head_dim, head_dim, BIASES[mod])
+    fn = attn.compile(attention.text(), family="hopper")
+    assert "tiles of capture 0" in fn.explain()
+    problems = []
+    for q_len, kv_len in ((0, 8), (1, 8), (7, 0), (130, 136), (129, 127), (513, 776), (1100, 1000)):
+        problems += check(attention, fn, attention.shape(2, q_len, kv_len), backward=False, seed=kv_len)
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("mod", ("matrix", "causal_matrix"))
+def test_strides_of_bias(mod):
+    """One row for all queries, and rows that are longer than the keys."""
+    attention = Attention("bf16", 4, 2, 128, 128, BIASES[mod])
+    fn = attn.compile(attention.text(), family="hopper")
+    inputs = make_inputs(attention, attention.shape(1, 700, 712))
+    (bias,) = inputs["captures"]
+    tensors = [inputs[name] for name in "qkv"]
+    padded = torch.nn.functional.pad(bias, (8, 16, 3, 5), value=torch.nan)[3:-5, 8:-16]
+    assert torch.equal(fn(*tensors, padded)[0], fn(*tensors, bias)[0])
+    # Its tensor may be larger, too: what is beyond the lengths is not seen.
+    larger = torch.nn.functional.pad(bias, (0, 16, 0, 5), value=torch.nan)
+    assert torch.equal(fn(*tensors, larger)[0], fn(*tensors, bias)[0])
+    one = bias[:1].expand_as(bias)
+    assert torch.equal(fn(*tensors, one)[0], fn(*tensors, one.contiguous())[0])
+
+
+def test_bias_without_elements():
+    """No tile of it is copied where nothing is to be read of it."""
+    mod = _bias(
+        "bias", lambda s: (0, s.q_len, s.kv_len), "bf16",
+        """
+      %two = arith.constant 2 : index
+      %number = arith.subi %b, %two : index
+      %has_bias = arith.cmpi sge, %b, %two : index
+      %r = scf.if %has_bias -> (f32) {{
+        %x = tensor.extract %bias[%number, %q_idx, %kv_idx] : tensor<?x?x?x{type}>
+        %wide = arith.extf %x : {type} to f32
+        %biased = arith.addf %s, %wide : f32
+        scf.yield %biased : f32
+      }} else {{
+        scf.yield %s : f32
+      }}
+      attn.yield %r : f32""",
+        lambda s, b, h, q, k, n, bias: s,
+    )  # fmt: skip
+    attention = Attention("bf16", 4, 2, 128, 128, mod)
+    fn = attn.compile(attention.text(), family="hopper")
+    assert "tiles of capture 0" in fn.explain()
+    problems = check(attention, fn, attention.shape(2, 400, 400), backward=False)
+    assert not problems, "\n".join(problems)
+
+
+def test_same_bits_of_bias():
+    """32 times the same call, with more tiles than the GPU computes at once."""
+    attention = Attention("bf16", 24, 24, 128, 128, BIASES["matrix"])
+    fn = attn.compile(attention.text(), family="hopper")
+    inputs = make_inputs(attention, attention.shape(1, 2048, 2048))
+    like = {"out": inputs["q"], "lse": inputs["q"][..., 0]}
+    first = run(fn, inputs, like)
+    for _ in range(32):
+        assert all(torch.equal(a, b) for a, b in zip(first, run(fn, inputs, like)))
 
 
 @pytest.mark.parametrize("mod", ("causal_column", "column"))

@@ -458,6 +458,35 @@ TEST_F(ChooseScheduleTest, ChoosesHopperTilesForParts) {
             "of 16 up to 256; compile with family = auto or portable");
 }
 
+/// Tiles of a dense bias take shared memory.
+TEST_F(ChooseScheduleTest, LeavesRoomForTilesOfABias) {
+  TargetAttr gpu = getNamedTarget(&context, Arch::sm_90a);
+  ScheduleOverrides overrides;
+  auto tile = [&](int64_t headDim) {
+    ShapeClass shape = makeShape(KernelKind::forward, headDim, headDim);
+    shape.elementBits = 16;
+    shape.hasBias = true;
+    ScheduleChoice choice = choose(shape, gpu, overrides);
+    EXPECT_EQ(choice.schedule.getFamily(), ScheduleFamily::hopper);
+    EXPECT_LE(choice.candidates.back().totalBytes, gpu.getMaxSharedMemory());
+    EXPECT_EQ(choice.candidates.back().biasStages, choice.schedule.getBiasStages());
+    return std::tuple(choice.schedule.getBlockM(), choice.schedule.getBlockN(),
+                      choice.schedule.getBiasStages(),
+                      getHopperQueryStages(choice.schedule, headDim, headDim, gpu));
+  };
+  EXPECT_EQ(tile(64), std::tuple(192, 128, 2, 2));
+  EXPECT_EQ(tile(128), std::tuple(128, 128, 2, 1));
+  EXPECT_EQ(tile(192), std::tuple(128, 96, 1, 1));
+  EXPECT_EQ(tile(256), std::tuple(128, 64, 2, 1));
+  for (int64_t headDim = 1; headDim <= 256; ++headDim)
+    EXPECT_GE(std::get<2>(tile(headDim)), 1) << headDim;
+  overrides.biasStages = 0;
+  EXPECT_EQ(tile(64), std::tuple(192, 128, 0, 2));
+  EXPECT_EQ(tile(256), std::tuple(128, 80, 0, 1));
+  overrides.biasStages = 1;
+  EXPECT_EQ(tile(128), std::tuple(128, 128, 1, 2));
+}
+
 /// Where it cannot be, it is refused if asked for, and the portable one is taken if not, with the same
 /// reason.
 TEST_F(ChooseScheduleTest, RefusesHopperKernelsThatCannotBe) {
@@ -557,7 +586,7 @@ TEST_F(ChooseScheduleTest, SplitsKeysForIdleCores) {
   auto split = [&](int64_t cores, LoopOrder order = LoopOrder::query_outer) {
     return chooseKvSplits(shape, cpu(Arch::x86_64_v4, 1 << 20, cores),
                           ScheduleAttr::get(&context, 32, 128, order, 1, 16, 8, 2, 1, 1, 1,
-                                            ScheduleFamily::portable, false, 1));
+                                            ScheduleFamily::portable, false, 1, 0));
   };
   EXPECT_EQ(split(1), 1);
   EXPECT_EQ(split(2), 1) << "as many blocks as cores";
@@ -584,7 +613,7 @@ TEST_F(ChooseScheduleTest, DoesNotSplitUnknownSizes) {
   auto split = [&](const ShapeClass &shape) {
     return chooseKvSplits(shape, cpu(Arch::x86_64_v4, 1 << 20, 16),
                           ScheduleAttr::get(&context, 32, 128, LoopOrder::query_outer, 1, 16, 8, 2, 1, 1, 1,
-                                            ScheduleFamily::portable, false, 1));
+                                            ScheduleFamily::portable, false, 1, 0));
   };
   EXPECT_EQ(split(known), 16);
   for (auto size : {&ShapeClass::batchTimesHeads, &ShapeClass::qLen, &ShapeClass::kvLen}) {

@@ -244,9 +244,11 @@ TEST(LaunchPlan, Validation) {
   EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::expression(0), 1, 64)),
             taking + "a tensor map of something else than a tensor");
   EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::workspace(0), 1, 64)),
-            taking + "a tensor map of 'partial', which has 2 dimensions of f32, expected 4 of f16 or bf16");
+            taking +
+                "a tensor map of 'partial', which has 2 dimensions of f32, expected 2 to 4 of f16 or bf16");
   EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::parameter(2), 1, 64)),
-            taking + "a tensor map of 'scale', which has 0 dimensions of f32, expected 4 of f16 or bf16");
+            taking +
+                "a tensor map of 'scale', which has 0 dimensions of f32, expected 2 to 4 of f16 or bf16");
   for (auto [rows, columns] : {std::pair(0, 64), {257, 64}, {128, 32}, {128, 128}})
     EXPECT_EQ(messageWithMap(ArgumentSpec::tensorMap(ArgumentSpec::parameter(0), rows, columns)),
               taking + "a tensor map of 'query' in boxes of " + std::to_string(rows) + " x " +

@@ -21,10 +21,16 @@ using Numbers = std::vector<uint64_t>;
 struct TensorMap : testing::Test {
   void SetUp() override { FakeCuda::reset(); }
 
-  /// Encodes the map of (batch, heads, length, dim); returns the message.
-  std::string encode(std::array<int64_t, 4> sizes, std::array<int64_t, 4> strides, uintptr_t data = 0x7000,
+  /// Encodes the map of (batch, heads, length, dim), or of a tensor that lacks the first of these; returns
+  /// the message.
+  std::string encode(std::vector<int64_t> sizes, std::vector<int64_t> strides, uintptr_t data = 0x7000,
                      ElementType type = ElementType::BF16) {
-    TensorRef tensor{reinterpret_cast<void *>(data), type, 4, sizes.data(), strides.data(), 0};
+    TensorRef tensor{reinterpret_cast<void *>(data),
+                     type,
+                     static_cast<int>(sizes.size()),
+                     sizes.data(),
+                     strides.data(),
+                     0};
     memset(map, 0xff, sizeof(map));
     Status status = encodeTensorMap(driver, "key", tensor, 128, 64, map);
     return status.ok() ? "" : status.getMessage();
@@ -77,9 +83,21 @@ TEST_F(TensorMap, BroadcastsHaveStrideZero) {
   EXPECT_EQ(getStrides(), (Numbers{128, 0, 0}));
 }
 
+TEST_F(TensorMap, DimensionsThatATensorLacksHaveSizeOne) {
+  ASSERT_EQ(encode({1000, 96}, {104, 1}), "");
+  EXPECT_EQ(FakeCuda::get().tensorMaps.back().sizes, (Numbers{96, 1000, 1, 1}));
+  EXPECT_EQ(getStrides(), (Numbers{208, 16, 16}));
+  ASSERT_EQ(encode({8, 1000, 96}, {104000, 104, 1}), "");
+  EXPECT_EQ(FakeCuda::get().tensorMaps.back().sizes, (Numbers{96, 1000, 8, 1}));
+  EXPECT_EQ(getStrides(), (Numbers{208, 208000, 16}));
+  EXPECT_EQ(encode({0, 96}, {-1, 1}), "");
+  EXPECT_TRUE(isFilledWith(0));
+  EXPECT_NE(encode({1000, 96}, {100, 1}).find("stride 100 in dimension 0"), std::string::npos);
+}
+
 TEST_F(TensorMap, OfNothingIsAllZero) {
   for (int empty = 0; empty < 4; ++empty) {
-    std::array<int64_t, 4> sizes = {2, 8, 3, 64};
+    std::vector<int64_t> sizes = {2, 8, 3, 64};
     sizes[empty] = 0;
     // Neither the address nor a stride means anything.
     EXPECT_EQ(encode(sizes, {1, -1, 3, 1}, empty), "");

@@ -7,6 +7,7 @@
 
 #include "tools/attn-run/ExplainGpu.h"
 #include "passes/ChooseSchedule.h"
+#include "passes/DenseBias.h"
 #include "tools/common/GpuFunction.h"
 #include "tools/common/GpuPeak.h"
 #include "tools/common/Quantity.h"
@@ -41,6 +42,8 @@ void attn::printGpuSchedule(Table &table, OnlineAttentionOp op, TargetAttr targe
     chosen << ", family hopper, "
            << (schedule.getFixedMaximum() && op.getElementType().isBF16() ? "fixed" : "exact") << " maximum";
   chosen << '\n';
+  if (BiasPlan bias = isHopper ? describeBias(op, schedule) : BiasPlan(); bias.hasBias)
+    table.row("  bias") << bias.text << (bias.isTiled ? "" : ": " + bias.reason) << '\n';
 
   ScheduleOverrides overrides;
   overrides.blockM = lowering.blockM;

@@ -23,6 +23,8 @@ template <typename T, int M, int WarpsM, int WarpsN, typename Next, typename... 
 struct MappedShape<RowVector<T, M, WarpsM, WarpsN>, Next, Operands...> : MappedShape<Next, Operands...> {};
 template <typename T, int N, int WarpsN, typename Next, typename... Operands>
 struct MappedShape<ColumnVector<T, N, WarpsN>, Next, Operands...> : MappedShape<Next, Operands...> {};
+template <typename T, int M, int K, int WarpsM, typename Next, typename... Operands>
+struct MappedShape<Operand<T, M, K, WarpsM>, Next, Operands...> : MappedShape<Next, Operands...> {};
 template <typename T, int M, int WarpsM, int WarpsN>
 struct MappedShape<RowVector<T, M, WarpsM, WarpsN>> {
   using Type = RowVector<T, M, WarpsM, WarpsN>;
@@ -44,11 +46,19 @@ template <typename T, int N, int WarpsN>
 __device__ __forceinline__ T &mapped_element(ColumnVector<T, N, WarpsN> &vector, int, int j, int e) {
   return vector.data[j][e % 2];
 }
+/// Not a reference: two elements share a register.
+template <typename T, int M, int K, int WarpsM>
+__device__ __forceinline__ T mapped_element(const Operand<T, M, K, WarpsM> &operand, int i, int j, int e) {
+  static_assert(sizeof(T) == 2, "elements of 16 bits");
+  const uint32 pair = operand.data[i][j / 2][j % 2 * 2 + e / 2];
+  return __builtin_bit_cast(T, static_cast<unsigned short>(e % 2 ? pair >> 16 : pair));
+}
 
 /// map(function, operands...) calls function(row, column, elements...) for each element that the thread
 /// holds, with the elements of all operands there. Those that the function takes by reference it may change.
-/// Operands are Fragments of one shape and their RowVectors and ColumnVectors; where all are RowVectors the
-/// function has no column. With Relative it gets columns from first_column() on: numbers that are known here.
+/// Operands are Fragments of one shape, their RowVectors and ColumnVectors, and Operands of that shape, which
+/// it does not change; where all are RowVectors the function has no column. With Relative it gets columns
+/// from first_column() on: numbers that are known here.
 template <bool Relative = false, typename Function, typename... Operands>
 __device__ __forceinline__ void map(Function &&function, Operands &...operands) {
   using Shape = typename MappedShape<Operands...>::Type;

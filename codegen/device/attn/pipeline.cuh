@@ -162,16 +162,49 @@ private:
   }
 };
 
-/// Starts copying a tile: rows from `row` on of a head of a batch entry. What lies beyond the tensor becomes
-/// 0.
+/// One whose consumers load tiles into registers: each warp releases them for itself.
+template <typename T, int Stages, int Rows, int Columns, int Consumers>
+class LoadedPipeline : public Pipeline<T, Stages, Rows, Columns, 4 * Consumers> {
+  using Base = Pipeline<T, Stages, Rows, Columns, 4 * Consumers>;
+
+public:
+  using Base::Base;
+
+  /// A consumer's tile, to the producer, whose copies are of the asynchronous proxy.
+  __device__ __forceinline__ void release() {
+    fence_async_proxy();
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+      mbarrier_arrive(this->empty_barrier());
+    this->advance();
+  }
+};
+
+/// Starts copying a tile: rows from `row` on, and columns from `column` on, of a head of a batch entry. What
+/// lies beyond the tensor becomes 0.
 template <typename T, int Stages, int Rows, int Columns, int Consumers>
 __device__ __forceinline__ void copy_bulk(const PanelTile<T, Rows, Columns> &tile, const TensorMap &map,
                                           const Pipeline<T, Stages, Rows, Columns, Consumers> &pipeline,
-                                          int batch, int head, int row) {
+                                          int batch, int head, int row, int column = 0) {
 #pragma unroll
   for (int panel = 0; panel < tile.kPanels; ++panel)
-    cp_async_bulk_tensor(tile.panel_address(panel), map, pipeline.full_barrier(), panel * tile.kPanelColumns,
-                         row, head, batch);
+    cp_async_bulk_tensor(tile.panel_address(panel), map, pipeline.full_barrier(),
+                         column + panel * tile.kPanelColumns, row, head, batch);
+}
+
+/// Loads the warp's 16 rows of a tile.
+template <typename T, int M, int N, int Warps>
+__device__ __forceinline__ void load_panels(Operand<T, M, N, Warps> &operand,
+                                            const PanelTile<T, M, N> &tile) {
+  static_assert(M == 16 * Warps, "a warp has 16 rows");
+  const uint32 thread = opaque(threadIdx.x), lane = thread % 32;
+  // Lane l has the address of row l % 16, of its first 8 columns in the lower half of the warp and of the
+  // others in the upper. Rows begin at multiples of 128.
+  const uint32 row = tile.panel_address(0) + (thread / 32 * 16 + lane % 16) * 128;
+  const uint32 first = row + (lane / 16 ^ lane % 8) * 16;
+#pragma unroll
+  for (int k = 0; k < operand.kColumnTiles; ++k)
+    ldmatrix_x4(operand.data[0][k], (first ^ k % 4 * 32) + k / 4 * tile.kPanelBytes);
 }
 
 /// Writes an accumulator, rounded, over the tile that the warpgroup has read: each warp its own rows, once
@@ -224,8 +257,8 @@ public:
       }
   }
 
-  /// Numbers from the number of blocks on; `count` are drawn by all blocks. Before the next one the counter is
-  /// 0 again, without work of the host.
+  /// Numbers from the number of blocks on; `count` are drawn by all blocks. Before the next one the counter
+  /// is 0 again, without work of the host.
   __device__ __forceinline__ int draw(int *counter, int count) {
     // gridDim.x, read here each time: held through the loop over tiles it would be spilled.
     uint32 blocks;
