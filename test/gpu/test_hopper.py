@@ -117,8 +117,10 @@ def grow(kind, q, k, v):
         q[..., 0], k[..., 0] = 16, 0
         k[:, :, n // 2 : n // 2 + 20, 0] = 46
         v *= 2.0**30
-    else:  # huge
-        q[..., 0], k[..., 0] = 2e18, torch.randn(n, device=k.device).to(k.dtype) * 1e18
+    else:  # huge, of both signs, and all different: lse, by which parts are merged, cannot tell how many keys share a maximum of 1e35
+        order = torch.randperm(n, generator=torch.Generator().manual_seed(0)).to(k.device)
+        size = (1 + order % 128 / 128) * 2.0 ** (order // 128 + 52)
+        q[..., 0], k[..., 0] = 2e18, torch.where(place % 2 == 0, size, -size).to(k.dtype)
 
 
 @pytest.mark.parametrize("kind", ("jump", "ramp", "wide", "peaky", "negative", "huge", "large_values"))

@@ -112,8 +112,8 @@ def _count_files(directory):
     return sum(len(files) for _, _, files in os.walk(directory))
 
 
-def _time_launches(launch, count=300):
-    """Seconds that the host spends on one; fewer in a row than the queue of the driver holds."""
+def _time_launches(launch, count=200):
+    """Seconds that the host spends on one; fewer in a row than the driver's queue of 1024 holds, with up to four entries each."""
     import torch
 
     for _ in range(20):
