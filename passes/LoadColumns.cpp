@@ -10,6 +10,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "passes/Passes.h"
 #include "passes/RegionUtils.h"
 
@@ -58,7 +59,8 @@ static std::string getColumnsName(memref::LoadOp load) {
   return (isIdentifier && (prefix.empty() || !llvm::isDigit(prefix[0])) ? prefix : "") + "columns";
 }
 
-/// 32-bit registers that a thread has left beside the fragments of its kernel.
+/// 32-bit registers that a thread has left beside the fragments of its kernel and the columns that others
+/// than `over` have in the same iteration: ptxas has their loads on the way at once.
 static int64_t getFreeRegisters(Operation *over) {
   auto function = over->getParentOfType<gpu::GPUFuncOp>();
   int64_t most = 255;
@@ -71,6 +73,10 @@ static int64_t getFreeRegisters(Operation *over) {
     if (!alloc.getType().isColumns())
       held += alloc.getType().getRegisters();
   });
+  for (Operation *at = over; !isa<gpu::GPUFuncOp, LoopLikeOpInterface>(at); at = at->getParentOp())
+    for (FragmentAllocOp alloc : at->getBlock()->getOps<FragmentAllocOp>())
+      if (alloc.getType().isColumns())
+        held += alloc.getType().getRegisters();
   return most - held;
 }
 

@@ -331,7 +331,8 @@ def LoadColumnsPass : Pass<"attn-tile-load-columns", "::mlir::gpu::GPUModuleOp">
     that is the same for all elements, as its other indices are, becomes an `attn_tile.load_columns` before it: one load a
     column and not one an element, and without a check of each position. It starts before the product of the scores is
     waited for, as far as its indices are known there. Loads are of buffers that the kernel only reads, of at most 32 bits.
-    They stay where they are when a thread has no registers for them beside the fragments of the kernel.
+    They stay where they are when a thread has no registers for them beside the fragments of the kernel and the columns that other
+    operations of the iteration have.
 
     ```mlir
     attn_tile.mma_wait pending(1) %scores : …

@@ -41,6 +41,7 @@ GRID = (
     # A bias of which tiles are copied, where its rows are aligned, and two variants where they are not.
     Row("dense_bias.mlir", types=("bf16", "f16"), passes=("forward",), archs=("sm_90a",), variants=()),
     Row("dense_bias.mlir", functions=("causal_bias",), dims=(64, 128), passes=("forward",), archs=("sm_90a",)),
+    Row("columns.mlir", dims=(64, 128), passes=("forward",), archs=("sm_90a",)),
     # The other types: f16 has the schedules of bf16, f32 has its own.
     Row("plain.mlir", types=("f16",), dims=(64, 128), archs=FEW),
     Row("plain.mlir", types=("f32",), archs=MEMORIES, variants=()),

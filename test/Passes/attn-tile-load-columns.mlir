@@ -90,6 +90,51 @@ gpu.module @kernels {
     gpu.return
   }
 
+  // So it is where two operations of an iteration read columns; another iteration counts anew.
+  // CHECK-LABEL: gpu.func @iterations(
+  // CHECK:       attn_tile.load_columns
+  // CHECK:       scf.if
+  // CHECK-NOT:   attn_tile.load_columns
+  // CHECK:         memref.load
+  // CHECK:       scf.for
+  // CHECK:         attn_tile.load_columns
+  gpu.func @iterations(%documents: memref<?xi32>, %biases: memref<?xf32>, %kv_begin: index, %masked: i1) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    attn_tile.warp_specialize consumers(2) registers(200) {
+      %scores = attn_tile.fragment_alloc "scores" : !attn_tile.fragment<128x128xf32, accumulator, 8x1>
+      %output = attn_tile.fragment_alloc "output" : !attn_tile.fragment<128x128xf32, accumulator, 8x1>
+      attn_tile.map outs(%scores : !attn_tile.fragment<128x128xf32, accumulator, 8x1>) {
+      ^bb0(%row: index, %column: index, %s: f32):
+        %kv_idx = arith.addi %kv_begin, %column : index
+        %bias = memref.load %biases[%kv_idx] : memref<?xf32>
+        %sum = arith.addf %s, %bias : f32
+        attn_tile.yield %sum : f32
+      }
+      scf.if %masked {
+        attn_tile.map outs(%scores : !attn_tile.fragment<128x128xf32, accumulator, 8x1>) {
+        ^bb0(%row: index, %column: index, %s: f32):
+          %kv_idx = arith.addi %kv_begin, %column : index
+          %document = memref.load %documents[%kv_idx] : memref<?xi32>
+          %number = arith.sitofp %document : i32 to f32
+          %sum = arith.addf %s, %number : f32
+          attn_tile.yield %sum : f32
+        }
+      }
+      scf.for %kv = %c0 to %kv_begin step %c1 {
+        attn_tile.map outs(%scores : !attn_tile.fragment<128x128xf32, accumulator, 8x1>) {
+        ^bb0(%row: index, %column: index, %s: f32):
+          %kv_idx = arith.addi %kv, %column : index
+          %bias = memref.load %biases[%kv_idx] : memref<?xf32>
+          %sum = arith.addf %s, %bias : f32
+          attn_tile.yield %sum : f32
+        }
+      }
+    } producer registers(40) {
+    }
+    gpu.return
+  }
+
   // Left: what depends on the row too, or is not the column plus something, what the kernel writes, and what is wider than a register.
   // CHECK-LABEL: gpu.func @left(
   // CHECK-NOT:   attn_tile.load_columns

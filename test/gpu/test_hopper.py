@@ -157,6 +157,32 @@ def test_parts_of_scores(type, head_dim, mod):
     assert not problems, "\n".join(problems)
 
 
+VALID = Capture("valid", "tensor<?x?xi1>", lambda shape, generator: torch.rand(shape.batch, shape.kv_len, device="cuda", generator=generator) < 0.8)
+
+
+@pytest.mark.parametrize("type, head_dim", (("bf16", 128), ("f16", 64)))
+def test_columns(type, head_dim):
+    """Two tensors that are read at the key alone, one of them of i1."""
+    mod = Mod(
+        captures=(VALID, TABLE),
+        score="""
+      %entry = tensor.extract %table[%kv_idx] : tensor<?xf32>
+      %r = arith.addf %s, %entry : f32
+      attn.yield %r : f32""",
+        mask="""
+      %keep = tensor.extract %valid[%b, %kv_idx] : tensor<?x?xi1>
+      attn.yield %keep : i1""",
+        torch_score=lambda s, b, h, q, k, n, valid, table: s + table[k],
+        torch_mask=lambda s, b, h, q, k, n, valid, table: valid[b, k],
+    )
+    attention = Attention(type, 4, 2, head_dim, head_dim, mod)
+    fn = attn.compile(attention.text(), family="hopper")
+    problems = []
+    for q_len, kv_len in ((0, 5), (1, 1), (130, 127), (513, 769), (64, 20001), (4099, 4096)):
+        problems += check(attention, fn, attention.shape(2, q_len, kv_len), backward=False, seed=kv_len)
+    assert not problems, "\n".join(problems)
+
+
 def _bias(name, size, type, score, torch_score, make=None):
     """A score that reads `type` elements of `name`, which has the sizes that `size` says of a shape."""
     dtype = TYPES[type]
