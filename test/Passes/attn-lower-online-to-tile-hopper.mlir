@@ -11,7 +11,7 @@
 // CHECK-LABEL: func @causal(
 // CHECK:      attn_tile.tensor_map {{.*}} to <128x64xbf16>
 // CHECK:      gpu.launch_func @causal_forward::@causal_forward blocks in {{.*}} threads in (%c384
-// CHECK:      gpu.launch_func @causal_forward_repair::@causal_forward_repair blocks in {{.*}} threads in (%c128
+// CHECK:      gpu.launch_func @causal_forward_repair::@causal_forward_repair blocks in {{.*}} threads in (%c256
 
 // CHECK-LABEL: gpu.func @causal_forward(
 // CHECK-SAME: #attn_tile.kernel<warps = 12
@@ -83,11 +83,11 @@
 // CHECK:        attn_tile.work_take %tiles : <9>
 // CHECK:      gpu.return
 
-// Nothing to do where no row is marked, as one word says; a tile with one is computed anew by the portable family, which selects values
+// Nothing to do where no row is marked, as one word says; a tile with one is computed anew by the portable family, a warp for 16 rows, which selects values
 // of dropped pairs.
 // It starts as the other one ends, and reads nothing before that.
 // CHECK-LABEL: gpu.func @causal_forward_repair(
-// CHECK-SAME: warps = 4
+// CHECK-SAME: warps = 8
 // CHECK-NOT:  memref.load
 // CHECK:      attn_tile.await_kernels
 // CHECK:      memref.load %{{.*}}[%c1{{.*}}] : memref<2xi32

@@ -73,7 +73,7 @@ func.func @capped(%q: !q, %k: !q, %v: !q) -> (!q, !l) {
 // CHECK:      attn_tile.map ins(%row_check, %row_sum :
 // CHECK:        arith.cmpf olt
 // CHECK-LABEL: gpu.func @causal_forward_repair(
-// CHECK-SAME: warps = 4
+// CHECK-SAME: warps = 8
 func.func @causal(%q: !q, %k: !q, %v: !q) -> (!q, !l) {
   %out, %lse = attn.attention %q, %k, %v score(%s: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index) {
     %cap = arith.constant 20.0 : f32
