@@ -14,31 +14,52 @@
 using namespace mlir;
 using namespace attn;
 
-/// Whether a value of the region is the same for all pairs of a head, and needs no memory.
-static bool isOnceAHead(Value value, Region &score) {
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    return argument == score.getArgument(ScoreArgs::batch) || argument == score.getArgument(ScoreArgs::head);
-  Operation *op = value.getDefiningOp();
-  return op->getParentRegion() == &score && op->getNumRegions() == 0 && isPure(op) &&
-         !isa<tensor::ExtractOp>(op) &&
-         llvm::all_of(op->getOperands(), [&](Value operand) { return isOnceAHead(operand, score); });
+namespace {
+/// The arguments of the region that `values` are computed of, or nothing where that takes more than pure
+/// operations on indices: memory, or what only some pairs come to.
+std::optional<llvm::SmallDenseSet<Value>> findArguments(ValueRange values, Region &score) {
+  llvm::SmallDenseSet<Value> arguments, seen;
+  SmallVector<Value> open(values);
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    Operation *op = value.getDefiningOp();
+    if (!op) {
+      arguments.insert(value);
+      continue;
+    }
+    if (op->getParentRegion() != &score || op->getNumRegions() > 0 || !isPure(op) ||
+        isa<tensor::ExtractOp>(op))
+      return std::nullopt;
+    llvm::append_range(open, op->getOperands());
+  }
+  return arguments;
 }
 
-static bool isComputedOf(Value value, Value argument) {
-  Operation *op = value.getDefiningOp();
-  return value == argument || (op && llvm::any_of(op->getOperands(), [&](Value operand) {
-                                 return isComputedOf(operand, argument);
-                               }));
-}
+/// Whether values are computed alike. Each pair is looked at once: what is used twice at each of many levels
+/// would be compared without an end.
+class Equivalence {
+public:
+  bool areSame(ValueRange xs, ValueRange ys) {
+    return llvm::equal(xs, ys, [&](Value x, Value y) { return isSame(x, y); });
+  }
 
-/// Whether two values are computed alike.
-static bool isSame(Value x, Value y) {
-  auto isSameOperand = [](Value a, Value b) { return success(isSame(a, b)); };
-  Operation *a = x.getDefiningOp(), *b = y.getDefiningOp();
-  return x == y || (a && b &&
-                    OperationEquivalence::isEquivalentTo(a, b, isSameOperand, /*markEquivalent=*/nullptr,
-                                                         OperationEquivalence::IgnoreLocations));
-}
+private:
+  bool isSame(Value x, Value y) {
+    Operation *a = x.getDefiningOp(), *b = y.getDefiningOp();
+    if (x == y || !a || !b)
+      return x == y;
+    if (auto it = known.find({x, y}); it != known.end())
+      return it->second;
+    auto isSameOperand = [&](Value l, Value r) { return success(isSame(l, r)); };
+    return known[{x, y}] = OperationEquivalence::isEquivalentTo(
+               a, b, isSameOperand, /*markEquivalent=*/nullptr, OperationEquivalence::IgnoreLocations);
+  }
+
+  llvm::DenseMap<std::pair<Value, Value>, bool> known;
+};
+} // namespace
 
 std::optional<DenseBias> attn::findDenseBias(AttentionOpInterface op, std::string *reason) {
   Region &score = op.getScore();
@@ -55,12 +76,10 @@ std::optional<DenseBias> attn::findDenseBias(AttentionOpInterface op, std::strin
     unsigned capture = tensor.getArgNumber() - ScoreArgs::numFixed;
     Type element = read.getType();
     bool isOfPairs = leading.pop_back_val() == key && leading.pop_back_val() == query;
-    if (isOfPairs && found && found->capture == capture && llvm::equal(found->leading, leading, isSame))
+    if (isOfPairs && found && found->capture == capture && Equivalence().areSame(found->leading, leading))
       return;
-    auto differs = [&](unsigned argument) {
-      return llvm::any_of(leading,
-                          [&](Value index) { return isComputedOf(index, score.getArgument(argument)); });
-    };
+    auto arguments = findArguments(leading, score);
+    Value batch = score.getArgument(ScoreArgs::batch), head = score.getArgument(ScoreArgs::head);
     if (!isOfPairs)
       problem = llvm::formatv("capture {0} is not read at [..., q_idx, kv_idx]", capture);
     else if (found)
@@ -69,11 +88,11 @@ std::optional<DenseBias> attn::findDenseBias(AttentionOpInterface op, std::strin
       problem = llvm::formatv("capture {0} is of {1}, not of f16 or bf16", capture, element);
     else if (leading.size() > 2)
       problem = llvm::formatv("capture {0} has more than four dimensions", capture);
-    else if (llvm::any_of(leading, [&](Value index) { return !isOnceAHead(index, score); }))
+    else if (!arguments || llvm::any_of(*arguments, [&](Value x) { return x != batch && x != head; }))
       problem = llvm::formatv("which matrix of capture {0} is read does not follow from batch entry and head",
                               capture);
     else
-      found = DenseBias{capture, leading, differs(ScoreArgs::batch), differs(ScoreArgs::head)};
+      found = DenseBias{capture, leading, arguments->contains(batch), arguments->contains(head)};
   });
   if (reason)
     *reason = problem;

@@ -266,7 +266,7 @@ static void explainVariants(llvm::raw_ostream &os, Program &program) {
       os << "  workspace " << workspace.name << ": " << getName(workspace.type) << "[";
       for (auto [dim, size] : llvm::enumerate(workspace.sizes))
         os << (dim ? ", " : "") << toString(size, plan);
-      os << (workspace.leftZero ? "], left zero\n" : workspace.zeroed ? "], zeroed\n" : "]\n");
+      os << (workspace.leftZero ? "], zeroed once\n" : workspace.zeroed ? "], zeroed\n" : "]\n");
     }
   }
 }

@@ -9,6 +9,7 @@
 !l = tensor<?x16x?xf32>
 
 // CHECK-LABEL: func @causal(
+// CHECK:      memref.alloc() {attn_tile.left_zero} : memref<2xi32>
 // CHECK:      attn_tile.tensor_map {{.*}} to <128x64xbf16>
 // CHECK:      gpu.launch_func @causal_forward::@causal_forward blocks in {{.*}} threads in (%c384
 // CHECK:      gpu.launch_func @causal_forward_repair::@causal_forward_repair blocks in {{.*}} threads in (%c256
@@ -71,7 +72,7 @@
 // CHECK-NEXT:     attn_tile.pipeline_acquire %values
 // CHECK-NEXT:     attn_tile.copy_bulk
 // CHECK-NEXT:     attn_tile.pipeline_commit %values
-// CHECK:        attn_tile.work_draw %tiles
+// CHECK:        attn_tile.work_draw %tiles from %{{.*}} of %
 // CHECK:        attn_tile.pipeline_acquire %values
 // CHECK-NEXT:   attn_tile.copy_bulk
 // CHECK-NEXT:   attn_tile.pipeline_commit %values
@@ -99,6 +100,13 @@
 // CHECK:          scf.if %[[MARKED]] {
 // CHECK:            attn_tile.mma mma_sync
 // CHECK:            attn_tile.copy_finite
+// The last of its blocks, counted where tiles were, leaves zeros to the next call.
+// CHECK:        gpu.barrier
+// CHECK:        scf.if
+// CHECK:          %[[BEFORE:.*]] = memref.atomic_rmw addi %c1_i32{{.*}}, %{{.*}}[%c0{{.*}}]
+// CHECK:          scf.if
+// CHECK:            memref.store %c0_i32{{.*}}, %{{.*}}[%c0{{.*}}] : memref<2xi32
+// CHECK:            memref.store %c0_i32{{.*}}, %{{.*}}[%c1{{.*}}] : memref<2xi32
 // CHECK:      gpu.return
 
 // With the true maximum only the output may have to be computed again.

@@ -200,7 +200,7 @@ struct PlanPrinter {
       os << *value << 'x';
     }
     os << getName(workspace.type) << ", " << formatQuantity(bytes, "B")
-       << (workspace.leftZero ? ", left zero\n"
+       << (workspace.leftZero ? ", zeroed once\n"
            : workspace.zeroed ? ", zeroed in each call\n"
                               : "\n");
     return bytes;
