@@ -57,7 +57,8 @@ void CallTensors::add(std::vector<TensorRef> &tensors, ElementType type, ArrayRe
     stride *= shape[dim];
   }
   TensorRef tensor;
-  tensor.data = reinterpret_cast<void *>(256); // as aligned as those of a device
+  // As aligned as those of a device, and a place of its own for each.
+  tensor.data = reinterpret_cast<void *>(256 * storage.size());
   tensor.type = type;
   tensor.rank = static_cast<int>(shape.size());
   tensor.sizes = sizes;
