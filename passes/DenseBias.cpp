@@ -48,7 +48,7 @@ public:
 private:
   bool isSame(Value x, Value y) {
     Operation *a = x.getDefiningOp(), *b = y.getDefiningOp();
-    if (x == y || !a || !b)
+    if (x == y || !a || !b || cast<OpResult>(x).getResultNumber() != cast<OpResult>(y).getResultNumber())
       return x == y;
     if (auto it = known.find({x, y}); it != known.end())
       return it->second;
@@ -111,6 +111,7 @@ BiasPlan attn::describeBias(AttentionOpInterface op, ScheduleAttr schedule) {
   else
     plan.text = "elements, loaded one by one";
   if (bias && !plan.isTiled)
-    plan.reason = "its base and strides may be no multiples of 16 bytes, or keys are computed in parts";
+    plan.reason = "its base and strides may be no multiples of 16 bytes, keys are computed in parts, no tile "
+                  "has a place beside the given one, or none is asked for";
   return plan;
 }

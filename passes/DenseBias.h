@@ -31,6 +31,10 @@ std::optional<DenseBias> findDenseBias(AttentionOpInterface op, std::string *rea
 struct BiasPlan {
   bool hasBias = false, isTiled = false;
   std::string text, reason;
+  /// Of the variant for it, where tiles are copied.
+  std::string getLine() const {
+    return isTiled ? text + ", where the variant tiled_bias is taken" : text + ": " + reason;
+  }
 };
 BiasPlan describeBias(AttentionOpInterface op, ScheduleAttr schedule);
 

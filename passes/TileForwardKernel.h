@@ -107,6 +107,7 @@ protected:
   /// Of the score region, for softmaxFixed(); null where it is evaluated whole.
   std::optional<ScoreParts> parts;
   /// Where a kernel has tiles of it, and what of one the threads hold, an `operand_a` in the place of scores.
+  /// All reads of that capture at [..., query, key] are of one matrix, or it would not have been found.
   std::optional<DenseBias> denseBias;
   mlir::Value bias;
 

@@ -326,8 +326,12 @@ private:
       fail(where + " has " + std::to_string(variant.workspaces.size()) + " workspaces and " +
            std::to_string(variant.launches.size()) + " launches, expected at most " +
            std::to_string(maxWorkspaces) + " and " + std::to_string(maxLaunches));
-    for (const WorkspaceSpec &workspace : variant.workspaces)
-      checkSizes("workspace '" + workspace.name + "' of " + where, workspace.sizes);
+    for (const WorkspaceSpec &workspace : variant.workspaces) {
+      std::string name = "workspace '" + workspace.name + "' of " + where;
+      checkSizes(name, workspace.sizes);
+      if (workspace.leftZero && !workspace.zeroed)
+        fail(name + " is left zero, expected it to be zeroed, too");
+    }
     for (const LaunchSpec &launch : variant.launches)
       checkLaunch("kernel '" + launch.kernel + "' of " + where, variant, launch);
   }

@@ -148,8 +148,9 @@ struct WorkspaceSpec {
   ElementType type = ElementType::F32;
   std::vector<Expr> sizes;
   bool zeroed = false; ///< Filled with zeros before the first kernel of each call; else undefined.
-  bool leftZero =
-      false; ///< The kernels leave it zero if it was: where that is known of it, no call needs to fill it.
+  /// Zeroed, and the kernels leave it zero: no call needs to fill memory that only such calls have had since
+  /// it was filled.
+  bool leftZero = false;
 };
 
 /// One argument of a kernel. Tensors are passed by value as

@@ -494,10 +494,12 @@ Status GpuExecutable::launch(const std::vector<TensorRef> &parameters, const std
       result = driver.launchKernel((**loaded)[i], grid[0], grid[1], grid[2], threads, 1, 1, sharedBytes,
                                    stream, own, nullptr);
     }
-    if (result)
+    if (result) {
+      lease.spoilZeros();
       return Status::failure(
           "kernel '" + launch.kernel +
           "': " + driver.check(result, startsEarly ? "cuLaunchKernelEx" : "cuLaunchKernel").getMessage());
+    }
   }
   return {};
 }

@@ -92,6 +92,7 @@ StatusOr<WorkspacePool::Lease> WorkspacePool::acquire(uint64_t contextId, int de
       return status;
   buffer->hasZeros = true;
   lease.zeros = buffer->data;
+  lease.hasZeros = &buffer->hasZeros;
   return lease;
 }
 

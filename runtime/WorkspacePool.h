@@ -37,6 +37,12 @@ public:
     /// a node of the graph in any case.
     cuda::DevicePointer zeros = 0;
     std::unique_lock<std::mutex> lock;
+    /// The work was not put on the stream as a whole: who asks for zeros next gets them filled.
+    void spoilZeros() {
+      if (hasZeros)
+        *hasZeros = false;
+    }
+    bool *hasZeros = nullptr; // of the buffer, whose mutex is held
   };
 
   /// At least `bytes` bytes, aligned to 256, of the current context, whose id is given, on `device`.

@@ -201,7 +201,7 @@ static void explainSchedule(llvm::raw_ostream &os, OnlineAttentionOp op, TargetA
   os << '\n';
   if (schedule.getFamily() == ScheduleFamily::hopper)
     if (BiasPlan bias = describeBias(op, schedule); bias.hasBias)
-      os << "  bias      " << bias.text << (bias.isTiled ? "" : ": " + bias.reason) << '\n';
+      os << "  bias      " << bias.getLine() << '\n';
   if (op.getTf32())
     os << "  products  of operands rounded to tf32\n";
   ScheduleOverrides overrides;

@@ -265,6 +265,15 @@ def test_dense_bias(type, head_dim, mod):
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.parametrize("mod", ("factor", "causal_factor"))
+def test_sections_of_bias(mod):
+    """More heads than a section has, the last one shorter, where entries of the batch read the same of a bias."""
+    attention = Attention("bf16", 40, 8, 64, 64, BIASES[mod])
+    fn = attn.compile(attention.text(), family="hopper")
+    problems = check(attention, fn, attention.shape(3, 300, 1000), backward=False)
+    assert not problems, "\n".join(problems)
+
+
 @pytest.mark.parametrize("mod", ("matrix", "causal_matrix"))
 def test_strides_of_bias(mod):
     """One row for all queries, and rows that are longer than the keys."""

@@ -416,12 +416,37 @@ TEST_F(Launch, FillsOnceWhatKernelsLeaveZero) {
   fake.captureId = 0;
   ASSERT_EQ(launchMessage(), "");
   EXPECT_EQ(fake.memsets.size(), 3u);
+  StatusOr<int64_t> bytes = executable->getWorkspaceBytes(getParameters(), {out.ref});
+  ASSERT_TRUE(bytes.ok());
+  ASSERT_TRUE(launch(nullptr, {reinterpret_cast<void *>(0x20000), *bytes}).ok());
+  ASSERT_EQ(fake.memsets.size(), 4u);
+  EXPECT_EQ(fake.memsets.back().data, getCounter());
+
+  // Work on another stream may run at the same time.
+  uintptr_t ofFirst = fake.memsets[0].data;
+  auto other = reinterpret_cast<cuda::Stream>(0x77);
+  for (int call = 0; call < 2; ++call) {
+    ASSERT_TRUE(launch(other, {}).ok());
+    ASSERT_EQ(fake.memsets.size(), 5u);
+    EXPECT_NE(fake.memsets.back().data, ofFirst);
+    EXPECT_LE(fake.memsets.back().data, getCounter());
+    EXPECT_GE(fake.memsets.back().data + fake.memsets.back().bytes, getCounter() + 4);
+  }
+
+  // Of a call that was cut short nothing is known.
+  fake.launchResult = 719;
+  EXPECT_FALSE(launch(other, {}).ok());
+  fake.launchResult = 0;
+  ASSERT_TRUE(launch(other, {}).ok());
+  ASSERT_EQ(fake.memsets.size(), 6u);
+  EXPECT_EQ(fake.memsets[5].data, fake.memsets[4].data);
 
   // A larger workspace takes its place: its zeros are new ones.
   in.sizes[0] = out.sizes[0] = table.sizes[0] = 600;
   ASSERT_EQ(launchMessage(), "");
-  ASSERT_EQ(fake.memsets.size(), 4u);
+  ASSERT_EQ(fake.memsets.size(), 7u);
   EXPECT_LE(fake.memsets.back().data, getCounter());
+  EXPECT_GE(fake.memsets.back().data + fake.memsets.back().bytes, getCounter() + 4);
 }
 
 TEST_F(Launch, ChecksTheTensors) {

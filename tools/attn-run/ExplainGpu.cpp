@@ -43,7 +43,7 @@ void attn::printGpuSchedule(Table &table, OnlineAttentionOp op, TargetAttr targe
            << (schedule.getFixedMaximum() && op.getElementType().isBF16() ? "fixed" : "exact") << " maximum";
   chosen << '\n';
   if (BiasPlan bias = isHopper ? describeBias(op, schedule) : BiasPlan(); bias.hasBias)
-    table.row("  bias") << bias.text << (bias.isTiled ? "" : ": " + bias.reason) << '\n';
+    table.row("  bias") << bias.getLine() << '\n';
 
   ScheduleOverrides overrides;
   overrides.blockM = lowering.blockM;
