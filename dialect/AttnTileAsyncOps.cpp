@@ -207,7 +207,7 @@ LogicalResult StorePanelsOp::verify() {
   PanelsType tile = pipeline.getTileType();
   ArrayRef<int64_t> shape = fragment.getShape(), warps = fragment.getWarps();
   if (fragment.getLayout() != Layout::accumulator || shape[0] != tile.getShape()[0] || shape[1] % 16 != 0 ||
-      static_cast<int64_t>(llvm::divideCeil(shape[1], PanelsType::kPanelColumns)) > tile.getNumPanels() ||
+      llvm::divideCeilSigned(shape[1], PanelsType::kPanelColumns) > tile.getNumPanels() ||
       warps != ArrayRef<int64_t>{4 * pipeline.getConsumers(), 1} || !pipeline.isStored())
     return emitOpError(
                "expected an accumulator of the rows of the tiles of a pipeline that is stored, no more "

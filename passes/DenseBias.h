@@ -31,7 +31,7 @@ std::optional<DenseBias> findDenseBias(AttentionOpInterface op, std::string *rea
 struct BiasPlan {
   bool hasBias = false, isTiled = false;
   std::string text, reason;
-  /// Of the variant for it, where tiles are copied.
+  /// Both, for a report of a plan with several variants.
   std::string getLine() const {
     return isTiled ? text + ", where the variant tiled_bias is taken" : text + ": " + reason;
   }

@@ -257,6 +257,9 @@ TEST(LaunchPlan, Validation) {
             "launch plan 'causal': the condition of variant 'aligned': 'min' has 1 operands, expected 2");
   EXPECT_EQ(messageWith([](Plan &plan) { plan.parameters[0].sizes.resize(9); }),
             "launch plan 'causal': parameter 'query' has 9 dimensions, expected at most 8");
+  EXPECT_EQ(messageWith([](Plan &plan) { plan.variants[0].workspaces[2].zeroed = false; }),
+            "launch plan 'causal': workspace 'counter' of variant 'aligned' is left zero, expected it to be "
+            "zeroed, too");
   EXPECT_EQ(messageWith([](Plan &plan) {
               plan.variants[0].launches[0].arguments.assign(100, ArgumentSpec::parameter(0));
             }),
